@@ -1,0 +1,1 @@
+"""Task environments behind one protocol (`environments.protocol`)."""

@@ -1,0 +1,56 @@
+"""Every error the package raises on purpose: one root, each kind also a standard-library error.
+
+A message says what is wrong, where, how many, names the first three offenders, and says what to do.
+"""
+
+from collections.abc import Collection
+
+
+class IntraSkillError(Exception):
+    """Root of all errors raised on purpose."""
+
+
+class ConfigError(IntraSkillError, ValueError):
+    """A configuration value is unknown, out of range, or contradicts another one."""
+
+
+class SkillFormatError(IntraSkillError, ValueError):
+    """A skill document cannot be parsed, or two of its chunks have the same text."""
+
+
+class EditError(IntraSkillError, ValueError):
+    """A set of edits contradicts the skill or itself."""
+
+
+class SplitError(IntraSkillError, ValueError):
+    """A task was asked for in a role that its split does not allow."""
+
+
+class PairingError(IntraSkillError, ValueError):
+    """Bare and masked rollouts do not form pairs."""
+
+
+class RankDeficientError(IntraSkillError, ValueError):
+    """The drawn visible sets cannot separate the chunks."""
+
+
+class EnvironmentFault(IntraSkillError, RuntimeError):
+    """A technical failure of an environment; its rollout is a fault, never reward 0."""
+
+
+class CheckpointError(IntraSkillError, RuntimeError):
+    """A checkpoint is missing, corrupt, or belongs to another model."""
+
+
+class ArtifactError(IntraSkillError, RuntimeError):
+    """A file of a run directory is missing, corrupt, or belongs to another plan."""
+
+
+class NothingToLearnError(IntraSkillError, RuntimeError):
+    """Training cannot make progress: for example every rollout of a step was a fault."""
+
+
+def offenders(items: Collection[object], limit: int = 3) -> str:
+    """Return the count and the first few items, for an error message: ``5: a, b, c, …``."""
+    shown = [str(item) for item in list(items)[:limit]]
+    return f"{len(items)}: {', '.join(shown)}{', …' if len(items) > limit else ''}"

@@ -1,0 +1,139 @@
+"""The skill: one Markdown document made of chunks (method §1, §2).
+
+On disk a skill is a preamble and one ``### Title`` section per chunk. A chunk's id is a hash of its text, so
+a contribution always refers to one exact text and a rewritten chunk is another chunk.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from intraskill.method.errors import SkillFormatError, offenders
+from intraskill.method.randomness import content_hash
+
+ChunkId: TypeAlias = str
+Visible: TypeAlias = frozenset[ChunkId]
+BARE: Visible = frozenset()
+
+_HEADING = "### "
+_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One atomic unit of intervention: shown or hidden as a whole (method §1.2).
+
+    Raises:
+        SkillFormatError: if the text could not survive the file format (empty or multi-line title, surrounding
+            blanks, a ``###`` heading or an unclosed code fence in the body).
+    """
+
+    title: str
+    body: str
+
+    def __post_init__(self) -> None:
+        if not self.title or self.title != self.title.strip() or len(self.title.splitlines()) > 1:
+            raise SkillFormatError(f"a chunk title must be one non-empty line without outer blanks, got {self.title!r}")
+        if self.body != self.body.strip() or "\r" in self.body:
+            raise SkillFormatError(f"the body of chunk {self.title!r} has outer blanks or carriage returns; strip it")
+        fence_open = False
+        for line, fenced in _lines(self.body):
+            fence_open = fenced
+            if line.startswith(_HEADING) and not fenced:
+                raise SkillFormatError(f"the body of chunk {self.title!r} holds a '### ' heading; split the chunk there")
+        if fence_open and not _FENCE.match(self.body.splitlines()[-1]):
+            raise SkillFormatError(f"the body of chunk {self.title!r} has a code fence that is never closed")
+
+    @property
+    def id(self) -> ChunkId:
+        """A readable slug and a hash of title and body, such as ``query-words-3fa91c02``."""
+        slug = re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-")[:32].strip("-") or "chunk"
+        return f"{slug}-{content_hash(self.title, self.body)[:8]}"
+
+    def render(self) -> str:
+        """Return the chunk's section of the document."""
+        return f"{_HEADING}{self.title}\n\n{self.body}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """The skill S_t: a preamble and ordered chunks.
+
+    Raises:
+        SkillFormatError: if two chunks have the same text.
+    """
+
+    preamble: str
+    chunks: tuple[Chunk, ...] = ()
+
+    def __post_init__(self) -> None:
+        repeated = sorted({chunk_id for chunk_id in self.ids if self.ids.count(chunk_id) > 1})
+        if repeated:
+            raise SkillFormatError(f"chunks with the same text, {offenders(repeated)}; remove the repeats")
+
+    @property
+    def ids(self) -> tuple[ChunkId, ...]:
+        """Chunk ids in document order, (J,)."""
+        return tuple(chunk.id for chunk in self.chunks)
+
+    @property
+    def hash(self) -> str:
+        """Content hash of the whole document."""
+        return content_hash(self.preamble, [(chunk.title, chunk.body) for chunk in self.chunks])
+
+    def render(self, visible: Visible | None = None) -> str:
+        """Return the Markdown that a policy sees: exactly the ``visible`` chunks, in document order.
+
+        ``None`` shows all of them. Showing nothing renders as the empty string, preamble included: a skill-free
+        context and an assisted context whose draw shows no chunk are the same text (method §5).
+
+        Raises:
+            SkillFormatError: if ``visible`` names a chunk that is not in this skill.
+        """
+        shown = frozenset(self.ids) if visible is None else visible
+        if unknown := sorted(shown - set(self.ids)):
+            raise SkillFormatError(f"the skill has no such chunks, {offenders(unknown)}")
+        if not shown:
+            return ""
+        return _join(self.preamble, [chunk for chunk in self.chunks if chunk.id in shown])
+
+    def to_markdown(self) -> str:
+        """Return the document as stored on disk: the preamble survives even without chunks."""
+        return _join(self.preamble, self.chunks) + "\n"
+
+
+def parse_skill(markdown: str) -> Skill:
+    """Read a skill back from `Skill.to_markdown` or `Skill.render`; headings in code fences are text.
+
+    Raises:
+        SkillFormatError: for a duplicate or malformed chunk.
+    """
+    sections: list[list[str]] = [[]]
+    for line, fenced in _lines(markdown.replace("\r\n", "\n")):
+        if line.startswith(_HEADING) and not fenced:
+            sections.append([line.removeprefix(_HEADING).strip()])
+        else:
+            sections[-1].append(line)
+    preamble, *rest = sections
+    chunks = tuple(Chunk(title, "\n".join(body).strip()) for title, *body in rest)
+    return Skill("\n".join(preamble).strip(), chunks)
+
+
+def _join(preamble: str, chunks: tuple[Chunk, ...] | list[Chunk]) -> str:
+    parts = [preamble, *(chunk.render() for chunk in chunks)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _lines(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield each line and whether it lies inside (or opens or closes) a code fence."""
+    fence = ""
+    for line in text.split("\n"):
+        mark = _FENCE.match(line)
+        if fence:
+            yield line, True
+            if mark and mark[1].startswith(fence) and line.strip() == mark[1]:
+                fence = ""
+        else:
+            fence = mark[1] if mark else ""
+            yield line, bool(mark)
