@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from intraskill.method.skill import Visible
+from intraskill.method.skill import Skill, Visible
 from intraskill.method.tasks import Task
 
 ContextKind = Literal["skill_free", "assisted", "assisted_empty"]
@@ -111,3 +111,23 @@ class GroupResult:
     def rewards(self) -> tuple[float, ...]:
         """Rewards of the rollouts without a fault, (≤ G,)."""
         return tuple(r.reward for r in self.rollouts if r.reward is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One rollout to run.
+
+    Attributes:
+        task: the task.
+        skill: the pool of chunks that ``visible`` refers to.
+        visible: chunks to show; empty means the bare context.
+        sample: index among rollouts of the same task and context.
+        seed: seed of this episode's own generator (`randomness.child_seed`), so that its tokens depend on no
+            other episode.
+    """
+
+    task: Task
+    skill: Skill
+    visible: Visible
+    sample: int
+    seed: int
