@@ -1,0 +1,265 @@
+"""A run directory: atomic artifacts, content hashes, ``DONE`` last (method §12.1, architecture decision 6).
+
+A file is written aside, synced and renamed, so it is there whole or not at all. Batches and training steps go to an
+append-only ``*.partial.jsonl`` that a resume cuts back to its last committed line.
+"""
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from intraskill.method.errors import ArtifactError, offenders
+
+DONE = "DONE"
+REMEDY = "restore it, or delete {round} and every later round and run the same command again"
+
+
+@contextlib.contextmanager
+def _disk(path: Path) -> Iterator[None]:
+    """Turn a full disk into one clear error; what was committed before stays."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        raise ArtifactError(
+            f"the disk is full: {path} was not written. Nothing committed is lost; free some space and run the same "
+            "command again"
+        ) from error
+
+
+def dumps(value: Any) -> str:
+    """Return one line of JSON with a fixed form: equal data, equal bytes."""
+    return json.dumps(value, ensure_ascii=False, separators=(", ", ": "), allow_nan=False)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all.
+
+    Raises:
+        ArtifactError: when the disk is full.
+    """
+    aside = path.with_name(f".{path.name}.tmp")
+    with _disk(path):
+        try:
+            with aside.open("w", encoding="utf-8", newline="\n") as stream:
+                stream.write(text)
+                stream.flush()
+                os.fsync(stream.fileno())
+            aside.replace(path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                aside.unlink(missing_ok=True)
+            raise
+        _sync_directory(path.parent)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write readable JSON whole or not at all."""
+    write_text(path, json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
+
+
+def write_jsonl(path: Path, rows: Sequence[Any]) -> None:
+    """Write one JSON value per line, whole or not at all."""
+    write_text(path, "".join(dumps(row) + "\n" for row in rows))
+
+
+def read_text(path: Path) -> str:
+    """Read an artifact.
+
+    Raises:
+        ArtifactError: when it is missing or not text.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArtifactError(f"{path} cannot be read ({error}); {REMEDY.format(round=path.parent)}") from error
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON artifact.
+
+    Raises:
+        ArtifactError: when it is missing or corrupt.
+    """
+    try:
+        return json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        raise ArtifactError(f"{path} is not valid JSON ({error}); {REMEDY.format(round=path.parent)}") from error
+
+
+def read_jsonl(path: Path) -> list[Any]:
+    """Read one JSON value per line.
+
+    Raises:
+        ArtifactError: when the file is missing or a line is corrupt.
+    """
+    rows = []
+    for number, line in enumerate(read_text(path).splitlines(), start=1):
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError as error:
+            message = f"{path}, line {number}, is not valid JSON ({error}); {REMEDY.format(round=path.parent)}"
+            raise ArtifactError(message) from error
+    return rows
+
+
+class PartialLog:
+    """Append-only JSON lines that grow batch by batch and become an artifact when complete.
+
+    A batch is appended in one write. `keep` cuts a torn tail and everything after the committed lines.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._aside = path.with_name(f"{path.stem}.partial.jsonl")
+
+    def keep(self, lines: int) -> list[Any]:
+        """Cut the log to at most its first ``lines`` whole lines and return them."""
+        if not self._aside.exists():
+            return []
+        content = self._aside.read_bytes().split(b"\n")[:-1][:lines]
+        kept = []
+        for line in content:
+            try:
+                kept.append(json.loads(line))
+            except ValueError:
+                break
+        with _disk(self._aside), self._aside.open("r+b") as stream:
+            stream.truncate(sum(len(line) + 1 for line in content[: len(kept)]))
+        return kept
+
+    def count(self) -> int:
+        """Return the number of whole lines now in the log."""
+        return self._aside.read_bytes().count(b"\n") if self._aside.exists() else 0
+
+    def append(self, rows: Sequence[Any]) -> None:
+        """Append rows in one write and sync them; a failed write is cut back."""
+        with _disk(self._aside), self._aside.open("ab") as stream:
+            start = stream.tell()
+            try:
+                stream.write("".join(dumps(row) + "\n" for row in rows).encode())
+                stream.flush()
+                os.fsync(stream.fileno())
+            except OSError:
+                os.truncate(self._aside, start)
+                raise
+
+    def commit(self) -> None:
+        """Rename the log to its final name."""
+        if not self._aside.exists():
+            write_text(self._aside, "")
+        self._aside.replace(self.path)
+        _sync_directory(self.path.parent)
+
+
+@contextlib.contextmanager
+def directory_written_whole(path: Path) -> Iterator[Path]:
+    """Yield an empty directory beside ``path`` that takes its name when the block ends without an error."""
+    aside = path.with_name(f".{path.name}.tmp")
+    shutil.rmtree(aside, ignore_errors=True)
+    with _disk(path):
+        try:
+            aside.mkdir(parents=True)
+            yield aside
+            for file in sorted(aside.rglob("*")):
+                if file.is_file():
+                    _sync_file(file)
+            if path.exists():
+                shutil.rmtree(path)
+            aside.replace(path)
+            _sync_directory(path.parent)
+        except BaseException:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise
+
+
+def file_hash(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def seal(directory: Path) -> None:
+    """Write ``DONE``: the hash of every file of the directory. It is the last file of a round."""
+    files = {str(file.relative_to(directory)): file_hash(file) for file in _content(directory)}
+    write_json(directory / DONE, files)
+
+
+def is_sealed(directory: Path) -> bool:
+    """Return whether the directory is complete."""
+    return (directory / DONE).exists()
+
+
+def verify(directory: Path) -> None:
+    """Compare a sealed directory with its ``DONE``.
+
+    Raises:
+        ArtifactError: naming the files that are missing or changed.
+    """
+    wrong = [
+        name
+        for name, digest in read_json(directory / DONE).items()
+        if not (directory / name).is_file() or file_hash(directory / name) != digest
+    ]
+    if wrong:
+        paths = [directory / name for name in wrong]
+        raise ArtifactError(
+            f"files missing or changed since they were sealed, {offenders(paths)}; " + REMEDY.format(round=directory)
+        )
+
+
+def claim(root: Path, plan: Mapping[str, Any], about: Mapping[str, Any]) -> None:
+    """Take a run directory for ``plan``: new, or one that was started with exactly this plan.
+
+    Args:
+        root: the run directory.
+        plan: every resolved config value by dotted name; where the run is written does not belong to it.
+        about: versions, git state and hashes, recorded once and never compared.
+
+    Raises:
+        ArtifactError: when the directory belongs to another plan, naming the keys that differ.
+    """
+    path = root / "plan.json"
+    if not path.exists():
+        if root.exists() and any(item for item in root.iterdir() if not item.name.startswith(".")):
+            raise ArtifactError(f"{root} is not empty and holds no plan.json; choose another run_dir or empty it")
+        with _disk(root):
+            root.mkdir(parents=True, exist_ok=True)
+        write_json(path, {"plan": dict(plan), "about": dict(about)})
+        return
+    found = read_json(path).get("plan", {})
+    keys = sorted(key for key in {*plan, *found} if plan.get(key) != found.get(key))
+    if keys:
+        differing = [f"{key}: {found.get(key)!r} there, {plan.get(key)!r} here" for key in keys]
+        raise ArtifactError(
+            f"{root} was started with another plan; it differs in {offenders(differing)}. "
+            "Use another run_dir, or the values it was started with"
+        )
+
+
+def _content(directory: Path) -> list[Path]:
+    files = (file for file in sorted(directory.rglob("*")) if file.is_file())
+    return [file for file in files if file.name != DONE and not file.name.startswith(".")]
+
+
+def _sync_file(path: Path) -> None:
+    with path.open("rb") as stream:
+        os.fsync(stream.fileno())
+
+
+def _sync_directory(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
