@@ -1,0 +1,158 @@
+"""A deterministic shop: families of near-duplicates, tasks with soft constraints, price traps and conflicts.
+
+`generate(preset, seed)` is a pure function. What each draw decides is in the address of the draw.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from intraskill.environments.shopworld.catalogue import Catalogue, OptionValue, Product
+from intraskill.environments.shopworld.requests import TaskText, write_request
+from intraskill.environments.shopworld.reward import Goal, budget_of
+from intraskill.environments.shopworld.vocabulary import BRANDS, COLORS, DOMAINS, Domain
+from intraskill.method.errors import ConfigError
+from intraskill.method.randomness import shuffled, uniform
+from intraskill.method.tasks import Split
+
+TRAP_RATE = 0.30
+CONFLICT_RATE = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """Size of a world: head nouns, products per head noun, tasks."""
+
+    types: int
+    per_type: int
+    tasks: int
+
+
+PRESETS = {"tiny": Preset(12, 10, 60), "small": Preset(24, 60, 1200)}
+
+
+@dataclass(frozen=True, slots=True)
+class ShopTask:
+    """One task with its private goal.
+
+    Attributes:
+        instruction: the full request, from which the goal is scored.
+        request: what the user says in a persona task: soft constraints are left out.
+        persona: the persona document that holds them.
+        user: fictional user id.
+        features: public slice attributes, fixed before any reward.
+    """
+
+    id: str
+    instruction: str
+    request: str
+    persona: str
+    user: str
+    goal: Goal
+    features: Mapping[str, str] = field(default_factory=dict)
+    split: Split = "train"
+
+
+def generate(preset: str, seed: int) -> tuple[Catalogue, tuple[ShopTask, ...]]:
+    """Return the catalogue and the tasks (splits not yet assigned).
+
+    Raises:
+        ConfigError: for an unknown preset.
+    """
+    if preset not in PRESETS:
+        raise ConfigError(f"unknown ShopWorld preset {preset!r}; choose one of {', '.join(PRESETS)}")
+    size = PRESETS[preset]
+    nouns = [(domain, aisle, noun) for domain in DOMAINS for aisle in domain.aisles for noun in domain.aisles[aisle]]
+    keep = set(shuffled([noun for *_, noun in nouns], seed, "types")[: size.types])
+    kept = [entry for entry in nouns if entry[2] in keep]
+    ids = iter(shuffled([f"{a}{n:03d}" for a in "bcdfghkmpqrtvwxz" for n in range(1000)], seed, "ids"))
+    products = [p for entry in kept for p in _family(seed, entry, size.per_type, [next(ids) for _ in range(size.per_type)])]
+    catalogue = Catalogue(products)
+    order = shuffled([product.id for product in products], seed, "targets")
+    targets = itertools.islice(itertools.cycle(order), size.tasks)
+    return catalogue, tuple(_task(seed, i, catalogue.by_id[target], catalogue) for i, target in enumerate(targets))
+
+
+def _pick(options: Sequence[str], seed: int, *where: str | int) -> str:
+    return options[int(uniform(seed, *where) * len(options))]
+
+
+def _family(seed: int, entry: tuple[Domain, str, str], count: int, ids: list[str]) -> list[Product]:
+    """Near-duplicates of one head noun; a price trap is a dearer twin of the product before it."""
+    domain, aisle, noun = entry
+    products: list[Product] = []
+    for k, product_id in enumerate(ids[:count]):
+        where = ("product", noun, k)
+        if products and uniform(seed, "trap", *where) < TRAP_RATE:
+            products.append(_trap(products[-1], product_id, seed))
+            continue
+        brand = _pick(BRANDS, seed, "brand", *where)
+        facets = [_pick(values, seed, name, *where) for name, values in domain.facets.items()]
+        base = 10.0 + 5 * int(uniform(seed, "price", *where) * 17)
+        title = " ".join([brand, *facets[:3], noun])
+        bullets = (f"a {facets[3]} {noun} for every day",)
+        axes = _axes(domain, base, seed, where)
+        category = (domain.name, aisle, noun)
+        products.append(Product(product_id, title, brand, category, tuple(facets), bullets, base, axes))
+    return products
+
+
+def _trap(twin: Product, product_id: str, seed: int) -> Product:
+    """The same description at a price beyond the twin's likely budget."""
+    factor = 1.6 + uniform(seed, "trap-factor", product_id)
+    axes = {
+        axis: tuple(replace(v, price=None if v.price is None else round(v.price * factor)) for v in values)
+        for axis, values in twin.axes.items()
+    }
+    return replace(twin, id=product_id, price=float(round(twin.price * factor)), axes=axes)
+
+
+def _axes(domain: Domain, base: float, seed: int, where: tuple[str, str, int]) -> dict[str, tuple[OptionValue, ...]]:
+    """One axis in 74 % of products, two in 26 %; a size axis varies the price in half of them."""
+    draw = uniform(seed, "axes", *where)
+    axes: dict[str, tuple[OptionValue, ...]] = {}
+    if draw < 0.37 or draw >= 0.74:
+        colors = shuffled(COLORS, seed, "colors", *where)[:3]
+        axes["color"] = tuple(OptionValue(color) for color in colors)
+    if draw >= 0.37:
+        varies = uniform(seed, "price-axis", *where) < 0.5
+        sizes = shuffled(domain.sizes, seed, "sizes", *where)
+        step = {size: 4.0 * i for i, size in enumerate(domain.sizes)}
+        axes["size"] = tuple(OptionValue(s, base + step[s] if varies else None) for s in sizes)
+    return axes
+
+
+def _task(seed: int, number: int, product: Product, catalogue: Catalogue) -> ShopTask:
+    where = ("task", number)
+    facets = shuffled(product.attributes[:3], seed, "facets", *where)
+    asked = facets[: 1 + int(uniform(seed, "asked", *where) * 2)]
+    wants_brand = uniform(seed, "wants-brand", *where) < 0.6
+    options = {axis: _pick([v.value for v in values], seed, axis, *where) for axis, values in product.axes.items()}
+    budget_kind = _budget_kind(uniform(seed, "budget", *where))
+    price = product.price_of(options)
+    margin = 1.0 + 0.15 * uniform(seed, "margin", *where)
+    text = TaskText(
+        noun=product.category[-1],
+        asked=tuple(asked),
+        brand=product.brand if wants_brand else None,
+        options=options,
+        budget_kind=budget_kind,
+        budget=round(price * margin / (1.1 if budget_kind == "about" else 1.0) + 0.5),
+        conflict=uniform(seed, "conflict", *where) < CONFLICT_RATE,
+    )
+    instruction, request, persona = write_request(text, seed, number)
+    budget, stated = budget_of(instruction)
+    attributes = (*asked, product.brand) if wants_brand else tuple(asked)
+    goal = Goal(attributes, options, budget, product.id, product.title, product.category, stated)
+    features = {
+        "domain": product.category[0],
+        "soft": str(int(wants_brand) + int("size" in options)),
+        "axes": str(len(options)),
+        "budget": budget_kind,
+        "conflict": str(text.conflict),
+    }
+    return ShopTask(f"shop-{number:05d}", instruction, request, persona, f"user-{number // 2:05d}", goal, features)
+
+
+def _budget_kind(draw: float) -> str:
+    return "about" if draw < 0.61 else "hard" if draw < 0.96 else "none"
