@@ -5,6 +5,7 @@ a contribution always refers to one exact text and a rewritten chunk is another 
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -17,7 +18,7 @@ Visible: TypeAlias = frozenset[ChunkId]
 BARE: Visible = frozenset()
 
 _HEADING = "### "
-_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
+_FENCE = re.compile(r"^ {0,3}(`{3,}(?=[^`]*$)|~{3,})")  # a line such as ```x``` is inline code, not a fence
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +36,7 @@ class Chunk:
     def __post_init__(self) -> None:
         if not self.title or self.title != self.title.strip() or len(self.title.splitlines()) > 1:
             raise SkillFormatError(f"a chunk title must be one non-empty line without outer blanks, got {self.title!r}")
-        if self.body != self.body.strip() or "\r" in self.body:
-            raise SkillFormatError(f"the body of chunk {self.title!r} has outer blanks or carriage returns; strip it")
-        fence_open = False
-        for line, fenced in _lines(self.body):
-            fence_open = fenced
-            if line.startswith(_HEADING) and not fenced:
-                raise SkillFormatError(f"the body of chunk {self.title!r} holds a '### ' heading; split the chunk there")
-        if fence_open and not _FENCE.match(self.body.splitlines()[-1]):
-            raise SkillFormatError(f"the body of chunk {self.title!r} has a code fence that is never closed")
+        _check_text(f"the body of chunk {self.title!r}", self.body)
 
     @property
     def id(self) -> ChunkId:
@@ -61,15 +54,15 @@ class Skill:
     """The skill S_t: a preamble and ordered chunks.
 
     Raises:
-        SkillFormatError: if two chunks have the same text.
+        SkillFormatError: if two chunks have the same text, or the preamble could not survive the file format.
     """
 
     preamble: str
     chunks: tuple[Chunk, ...] = ()
 
     def __post_init__(self) -> None:
-        repeated = sorted({chunk_id for chunk_id in self.ids if self.ids.count(chunk_id) > 1})
-        if repeated:
+        _check_text("the preamble", self.preamble)
+        if repeated := sorted(chunk_id for chunk_id, times in Counter(self.ids).items() if times > 1):
             raise SkillFormatError(f"chunks with the same text, {offenders(repeated)}; remove the repeats")
 
     @property
@@ -123,6 +116,17 @@ def parse_skill(markdown: str) -> Skill:
 def _join(preamble: str, chunks: tuple[Chunk, ...] | list[Chunk]) -> str:
     parts = [preamble, *(chunk.render() for chunk in chunks)]
     return "\n\n".join(part for part in parts if part)
+
+
+def _check_text(where: str, text: str) -> None:
+    """Refuse text that would not come back from the file as it went in."""
+    if text != text.strip() or "\r" in text:
+        raise SkillFormatError(f"{where} has outer blanks or carriage returns; strip it")
+    if any(line.startswith(_HEADING) and not fenced for line, fenced in _lines(text)):
+        raise SkillFormatError(f"{where} holds a '### ' heading, which starts a chunk; split the chunk there")
+    *_, (_, still_open) = _lines(f"{text}\n")
+    if still_open:
+        raise SkillFormatError(f"{where} has a code fence that is never closed; close it")
 
 
 def _lines(text: str) -> Iterator[tuple[str, bool]]:

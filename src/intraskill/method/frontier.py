@@ -1,0 +1,46 @@
+"""The failure frontier: groups that carry no learning signal and score low (method §6.1)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, pstdev
+
+from intraskill.method.errors import ConfigError
+from intraskill.method.rollouts import GroupResult
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierRule:
+    """Low mean AND low dispersion: ``mean ≤ max_mean and std ≤ max_std``.
+
+    With both at 0 and rewards ≥ 0 this is the published special case "all wrong".
+
+    Attributes:
+        max_mean: m₀, reward units.
+        max_std: s₀ ≥ 0, reward units; population standard deviation over the G siblings.
+    """
+
+    max_mean: float
+    max_std: float
+
+    def __post_init__(self) -> None:
+        if self.max_std < 0.0:
+            raise ConfigError(f"max_std must be 0 or more, got {self.max_std}")
+
+
+def is_frontier(rewards: Sequence[float], rule: FrontierRule) -> bool:
+    """Whether a group's rewards, (G,), lie in the frontier; no rewards, no verdict: ``False``."""
+    return bool(rewards) and fmean(rewards) <= rule.max_mean and pstdev(rewards) <= rule.max_std
+
+
+def find_frontier(results: Sequence[GroupResult], rule: FrontierRule) -> tuple[GroupResult, ...]:
+    """Return the frontier groups of a round, one per task, in the order of ``results``.
+
+    A group counts only if every sibling is scored. When a task has several scored groups, its latest one speaks for
+    it: the policy moved on since the others.
+    """
+    latest: dict[str, GroupResult] = {}
+    for result in results:
+        if result.rollouts and len(result.rewards) == len(result.rollouts):
+            latest.pop(result.group.task.id, None)
+            latest[result.group.task.id] = result
+    return tuple(result for result in latest.values() if is_frontier(result.rewards, rule))
