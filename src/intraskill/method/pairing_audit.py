@@ -1,0 +1,168 @@
+"""The pairing audit: what a gate rollout must be before it may become half of a pair (method §7.2).
+
+Every kind of non-pair is refused with its own message: what, how many, the first three offenders, the remedy.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, fields
+from math import isfinite
+
+from intraskill.method.errors import PairingError, offenders
+from intraskill.method.skill import Visible
+
+MAIN_PART = "r_strict"
+VALIDATION_SPLIT = "skill_validation"
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Everything that a fair comparison holds fixed, as hashes.
+
+    Attributes:
+        checkpoint: hash of the weights actually served, not a label.
+        split: the data role of the tasks.
+        sampling: decoding parameters.
+        prompt: system prompt and chat template.
+        environment: environment version.
+    """
+
+    checkpoint: str
+    split: str
+    sampling: str
+    prompt: str
+    environment: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One rollout as the gate sees it.
+
+    Attributes:
+        task_id: the task.
+        sample: index among the replicates of this task in this arm.
+        visible: the chunks that it really saw.
+        reward: main reward; ``None`` with a fault.
+        parts: every reward component, ``r_strict`` included.
+        conditions: under what it ran.
+        fault: what broke technically, or ``None``. A failed attempt beside a completed one is ignored.
+    """
+
+    task_id: str
+    sample: int
+    visible: Visible
+    reward: float | None
+    parts: Mapping[str, float]
+    conditions: Conditions
+    fault: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.task_id}#{self.sample}"
+
+
+def completed(arm: str, rollouts: Iterable[Scored]) -> list[Scored]:
+    """Sort by (task, sample); refuse keys that only faulted or that completed twice."""
+    everything = sorted(rollouts, key=lambda s: (s.task_id, s.sample))
+    done = [s for s in everything if s.fault is None]
+    completions = Counter((s.task_id, s.sample) for s in done)
+    _refuse(
+        {str(s) for s in everything if s.fault is not None and not completions[s.task_id, s.sample]},
+        f"{arm} rollouts ended in a fault",
+        "run them again; a fault is never reward 0",
+    )
+    _refuse(
+        {str(s) for s in done if completions[s.task_id, s.sample] > 1},
+        f"{arm} rollouts were completed more than once for one (task, sample)",
+        "keep the first one that was recorded; choosing between them would bias the gate",
+    )
+    return done
+
+
+def audit_presence(bare: list[Scored], masked: list[Scored], planned: Mapping[str, Visible]) -> None:
+    """Refuse rollouts of unplanned tasks, and any (task, sample) that one arm lacks."""
+    if not planned:
+        raise PairingError("the plan holds no task; the gate needs skill-validation tasks")
+    keys = {"bare": {(s.task_id, s.sample) for s in bare}, "masked": {(s.task_id, s.sample) for s in masked}}
+    run = keys["bare"] | keys["masked"]
+    tasks_run = {task_id for task_id, _ in run}
+    _refuse(tasks_run - set(planned), "tasks were run but never planned", "remove their rollouts")
+    needed = run | {(task_id, 0) for task_id in set(planned) - tasks_run}
+    for arm, present in keys.items():
+        lacking = {f"{task_id}#{sample}" for task_id, sample in needed - present}
+        _refuse(lacking, f"{arm} rollouts are missing", "run them at the same checkpoint; nothing stands in for them")
+
+
+_CONDITION_REMEDIES = {
+    "checkpoint": "run both arms at the same weights; an old checkpoint's bare run never stands in for B",
+    "split": "run both arms on the skill-validation split only",
+    "sampling": "run both arms with the same decoding parameters",
+    "prompt": "run both arms with the same system prompt and chat template",
+    "environment": "run both arms in the same environment version",
+}
+
+
+def audit_conditions(arms: Mapping[str, list[Scored]]) -> Conditions:
+    """Return the shared conditions; in each field the most common value is the reference."""
+    rollouts = [(arm, s) for arm, scored in arms.items() for s in scored]
+    reference: dict[str, str] = {}
+    for name in (f.name for f in fields(Conditions)):
+        votes = Counter(getattr(s.conditions, name) for _, s in rollouts)
+        value = VALIDATION_SPLIT if name == "split" else min(votes, key=lambda v: (-votes[v], v))
+        found = {f"{arm} {s}": getattr(s.conditions, name) for arm, s in rollouts}
+        _refuse(
+            {f"{rollout} ({other})" for rollout, other in found.items() if other != value},
+            f"rollouts ran under another {name} than {value}",
+            _CONDITION_REMEDIES[name],
+        )
+        reference[name] = value
+    return Conditions(**reference)
+
+
+def audit_contexts(arms: Mapping[str, list[Scored]], planned: Mapping[str, Visible]) -> None:
+    """Refuse a bare rollout that saw a chunk, and a masked one that saw another set than planned."""
+    _refuse(
+        {str(s) for s in arms["bare"] if s.visible},
+        "bare rollouts saw a non-empty context",
+        "run them again without skill",
+    )
+    _refuse(
+        {str(s) for s in arms["masked"] if s.visible != planned[s.task_id]},
+        "masked rollouts saw another visible set than the planned one",
+        "run them again under the plan; a changed plan starts a new gate",
+    )
+
+
+def audit_rewards(arms: Mapping[str, list[Scored]]) -> tuple[str, ...]:
+    """Return the component names, main one included."""
+    rollouts = [(f"{arm} {s}", s) for arm, scored in arms.items() for s in scored]
+    names = {MAIN_PART}.union(*(s.parts for _, s in rollouts))
+    _refuse_where(
+        rollouts,
+        lambda s: s.reward is None or not all(map(isfinite, (s.reward, *s.parts.values()))),
+        "rollouts have a reward that is not finite",
+        "mark what broke as a fault and run them again",
+    )
+    _refuse_where(
+        rollouts,
+        lambda s: set(s.parts) != names,
+        f"rollouts lack a reward component of {sorted(names)}",
+        "score them again with every component",
+    )
+    _refuse_where(
+        rollouts,
+        lambda s: s.reward != s.parts[MAIN_PART],
+        f"rollouts have a reward that differs from their {MAIN_PART}",
+        f"give {MAIN_PART} as the main reward",
+    )
+    return tuple(sorted(names))
+
+
+def _refuse_where(
+    rollouts: Iterable[tuple[str, Scored]], wrong: Callable[[Scored], bool], what: str, remedy: str
+) -> None:
+    _refuse({name for name, scored in rollouts if wrong(scored)}, what, remedy)
+
+
+def _refuse(wrong: Collection[str], what: str, remedy: str) -> None:
+    if wrong:
+        raise PairingError(f"{what}, {offenders(sorted(wrong))}; {remedy}")
