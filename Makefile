@@ -18,6 +18,7 @@ setup: $(STAMP) ## Make .venv from constraints.txt (a smaller torch: PIP_EXTRA_I
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("IntraSkill needs Python 3.11 or newer; try: make PYTHON=python3.11") if sys.version_info < (3, 11) else None'
+	@echo 'Setting up $(VENV) once; torch and the rest take a few minutes'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q -c constraints.txt 'torch==2.13.0'
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'

@@ -27,7 +27,10 @@ RANKS = {
 }
 # The command line only names what stands under it; a module beside `loop` and `evaluate` is a part of one of them.
 LOOP_RANK = RANKS["loop"]
-HEAVY = ("torch transformers peft trl accelerate tokenizers statsmodels scipy pandas wandb matplotlib openai").split()
+HEAVY = [
+    *("torch", "transformers", "peft", "trl", "accelerate", "tokenizers"),
+    *("statsmodels", "scipy", "pandas", "wandb", "matplotlib", "openai"),
+]
 FORBIDDEN_NAMES = {"utils", "util", "common", "helpers", "helper", "base", "misc", "core", "manager"}
 MAX_MODULE_LINES = 300
 MAX_FUNCTION_LINES = 50

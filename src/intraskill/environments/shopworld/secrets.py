@@ -1,0 +1,33 @@
+"""What a chunk of the shopping skill must not hold, gathered from the private side of a `ShopWorld`."""
+
+from collections.abc import Iterator
+
+from intraskill.environments.shopworld.generate import ShopTask
+from intraskill.environments.shopworld.world import ShopWorld
+from intraskill.method.firewall import Secrets
+from intraskill.method.tasks import SPLITS
+
+
+def shop_secrets(world: ShopWorld) -> Secrets:
+    """Return product ids and titles, task and user ids, goals and their prices, and the words of held-out tasks.
+
+    Every split but train counts as held out. Reading texts to forbid them is no use of the test split: nothing here
+    is scored or shown to a policy or an analyst.
+    """
+    tasks = [world.shop_task(task.id) for split in SPLITS for task in world.tasks(split)]
+    held_out = [task for task in tasks if task.split != "train"]
+    return Secrets(
+        product_ids=tuple(product.id for product in world.catalogue.products),
+        product_titles=tuple(product.title for product in world.catalogue.products),
+        task_ids=tuple(name for task in tasks for name in (task.id, task.user)),
+        goals=tuple(" ".join(task.goal.attributes) for task in tasks if len(task.goal.attributes) > 2),
+        prices=tuple(sorted({price for task in tasks for price in _prices(task, world)})),
+        instructions=tuple(text for task in held_out for text in (task.instruction, task.request, task.persona)),
+    )
+
+
+def _prices(task: ShopTask, world: ShopWorld) -> Iterator[float]:
+    """The goal's budget, and the price of the variant it wants."""
+    if task.goal.budget is not None:
+        yield task.goal.budget
+    yield world.catalogue.by_id[task.goal.product_id].price_of(task.goal.options)

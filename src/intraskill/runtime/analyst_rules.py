@@ -1,0 +1,229 @@
+"""The analyst without any LLM: the environment's own feedback, read by rules (`analyst=rules`).
+
+A failure has one responsible decision, the earliest turn that already dooms it; later mistakes hide behind it and
+are not reported. A success teaches at most three lessons, each traceable to a logged action, and not all of them
+are true: the gate decides. Both are written in the words of a fixed catalogue
+(`intraskill.environments.shopworld.lessons`).
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from intraskill.environments.shopworld.lessons import MECHANISMS, lesson_chunk, phrasings
+from intraskill.method.firewall import Tokens
+from intraskill.method.proposals import Proposal
+from intraskill.method.rollouts import Rollout
+from intraskill.method.skill import Chunk, Skill
+from intraskill.runtime.shop_evidence import (
+    EXECUTED,
+    Purchase,
+    Vocabulary,
+    choosing_turn,
+    contains,
+    find_purchase,
+    head_noun,
+    instruction_and_persona,
+    phrases_in,
+    read_vocabulary,
+    words_of,
+)
+from intraskill.runtime.trace2skill import Analysis, rollout_id
+
+MAX_LESSONS_PER_SUCCESS = 3
+MIN_ROLLOUTS_PER_SIDE = 8
+HARM_STANDARD_ERRORS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A mechanism seen in one rollout.
+
+    Attributes:
+        mechanism: name in the lesson catalogue.
+        turn: index of the responsible decision in `Rollout.turns`.
+        evidence: what the log shows there, for the reader of the ledger; it never enters a chunk.
+    """
+
+    mechanism: str
+    turn: int
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class RulesAnalyst:
+    """Reads every rollout against the current skill; see `intraskill.runtime.trace2skill.Analyst`."""
+
+    name: str = "rules"
+
+    def analyse(self, rollouts: Sequence[Rollout], skill: Skill) -> Analysis:
+        """Return one proposal per finding, and deletions of chunks whose followers do worse."""
+        scored = sorted((r for r in rollouts if r.fault is None), key=rollout_id)
+        vocabulary = read_vocabulary(scored)
+        counts: Counter[str] = Counter(faults=len(rollouts) - len(scored))
+        proposals: list[Proposal] = []
+        for rollout in scored:
+            findings = findings_of(rollout, vocabulary)
+            counts.update(f"{_outcome(rollout)}/{f.mechanism}" for f in findings)
+            made = [p for f in findings if (p := _propose(f, rollout, skill)) is not None]
+            counts["no_proposal"] += not made
+            proposals += made
+        proposals += propose_deletions(scored, skill)
+        return Analysis(tuple(proposals), dict(counts))
+
+
+def findings_of(rollout: Rollout, vocabulary: Vocabulary) -> tuple[Finding, ...]:
+    """Return what the rollout teaches: up to three lessons of a success, or the first cause of a failure."""
+    if succeeded(rollout):
+        return explain_success(rollout, vocabulary)
+    finding = diagnose(rollout, vocabulary)
+    return () if finding is None else (finding,)
+
+
+def succeeded(rollout: Rollout) -> bool:
+    """Whether the episode reached full success."""
+    return rollout.parts.get("r_success", rollout.reward or 0.0) >= 1.0
+
+
+def diagnose(rollout: Rollout, vocabulary: Vocabulary) -> Finding | None:
+    """Return the first responsible decision of a failed rollout, or ``None`` when no rule explains it."""
+    invalid = [i for i, turn in enumerate(rollout.turns) if turn.feedback != EXECUTED]
+    purchase = find_purchase(rollout)
+    if purchase is not None:
+        found = sorted(_mistakes(rollout, purchase, vocabulary), key=lambda f: f.turn)  # stable: ties keep their order
+        if found:
+            return found[0]
+    if invalid:
+        turn = rollout.turns[invalid[0]]
+        return Finding("invalid_action", invalid[0], f"{len(invalid)} invalid actions, the first: {turn.feedback}")
+    if purchase is None and rollout.turns:
+        return Finding("action_limit", len(rollout.turns) - 1, f"no purchase within {len(rollout.turns)} actions")
+    return None
+
+
+def _mistakes(rollout: Rollout, purchase: Purchase, vocabulary: Vocabulary) -> Iterator[Finding]:
+    """Every mistake that the purchase shows; at one turn the request speaks before the persona."""
+    lost = {part for part in ("r_att", "r_type", "r_option", "r_price") if rollout.parts.get(part, 1.0) < 1.0}
+    request, persona = instruction_and_persona(rollout.request)
+    if "r_att" in lost and purchase.search_turn is not None:
+        for mechanism, wanted in (
+            ("search_features", phrases_in(request, vocabulary)),
+            ("search_persona", _preferences(persona, request, purchase, vocabulary)),
+        ):
+            if missing := [p for p in wanted if not (set(p) <= purchase.query or contains(purchase.text, p))]:
+                yield Finding(mechanism, purchase.search_turn, f"not in the query: {_spell(missing)}")
+    if "r_type" in lost:
+        turn = purchase.buy_turn if purchase.open_turn is None else purchase.open_turn
+        yield Finding("wrong_type", turn, f"opened a product of kind {head_noun(purchase.product)!r}")
+    if "r_option" in lost:
+        for axis, (mechanism, wanted_values) in _stated_options(request, persona, purchase).items():
+            if purchase.selected.get(axis) not in wanted_values:
+                turn = choosing_turn(rollout, purchase, axis)
+                yield Finding(mechanism, turn, f"{axis}={purchase.selected.get(axis)}, stated {sorted(wanted_values)}")
+    if "r_price" in lost:
+        yield Finding("price_check", purchase.buy_turn, f"bought at {purchase.state.get('selected_price')}")
+
+
+def explain_success(rollout: Rollout, vocabulary: Vocabulary) -> tuple[Finding, ...]:
+    """Return at most three lessons of a success, in the order of the actions that they point at."""
+    purchase = find_purchase(rollout)
+    if purchase is None:
+        return ()
+    found = sorted(_merits(rollout, purchase, vocabulary), key=lambda f: f.turn)
+    return tuple(found[:MAX_LESSONS_PER_SUCCESS])
+
+
+def _merits(rollout: Rollout, purchase: Purchase, vocabulary: Vocabulary) -> Iterator[Finding]:
+    request, persona = instruction_and_persona(rollout.request)
+    if purchase.search_turn is not None:
+        for mechanism, wanted in (
+            ("search_features", phrases_in(request, vocabulary)),
+            ("search_persona", _preferences(persona, request, purchase, vocabulary)),
+        ):
+            if wanted and all(set(phrase) <= purchase.query for phrase in wanted):
+                yield Finding(mechanism, purchase.search_turn, f"in the query: {_spell(wanted)}")
+    if purchase.open_turn is not None:
+        listed = rollout.turns[purchase.open_turn].state.get("products")
+        rows = listed if isinstance(listed, list | tuple) else ()
+        if len(rows) > 1 and rows[-1].get("id") == purchase.product.get("id"):
+            yield Finding("open_last", purchase.open_turn, f"opened the last of {len(rows)} results")
+    for axis, (mechanism, wanted_values) in _stated_options(request, persona, purchase).items():
+        if purchase.selected.get(axis) in wanted_values:
+            yield Finding(mechanism, choosing_turn(rollout, purchase, axis), f"{axis}={purchase.selected[axis]}")
+
+
+def _preferences(persona: Tokens, request: Tokens, purchase: Purchase, vocabulary: Vocabulary) -> tuple[Tokens, ...]:
+    """Phrases of the persona that products of the bought kind can carry and that the request does not repeat."""
+    noun = head_noun(purchase.product)
+    fitting = [phrase for phrase, nouns in vocabulary.items() if noun in nouns]
+    return tuple(phrase for phrase in phrases_in(persona, fitting) if not contains(request, phrase))
+
+
+def _stated_options(request: Tokens, persona: Tokens, purchase: Purchase) -> dict[str, tuple[str, frozenset[str]]]:
+    """Axis → (mechanism, stated values on offer); the request overrides the persona."""
+    stated: dict[str, tuple[str, frozenset[str]]] = {}
+    for axis, values in purchase.available.items():
+        spelled = {words_of(value): value for value in values}
+        for mechanism, text in (("option_request", request), ("option_persona", persona)):
+            if found := phrases_in(text, spelled):
+                stated[axis] = (mechanism, frozenset(spelled[phrase] for phrase in found))
+                break
+    return stated
+
+
+def _propose(finding: Finding, rollout: Rollout, skill: Skill) -> Proposal | None:
+    """Write a finding as an ADD, as a REWRITE of a shown chunk that did not help, or not at all."""
+    if finding.mechanism not in MECHANISMS:
+        return None
+    covering = [chunk for chunk in skill.chunks if mechanism_of(chunk) == finding.mechanism]
+    support = (rollout_id(rollout),)
+    if not covering:
+        chunk = lesson_chunk(finding.mechanism)
+        return Proposal("ADD", (), (chunk,), finding.mechanism, support, _EFFECTS[succeeded(rollout)])
+    shown = [chunk for chunk in covering if chunk.id in rollout.visible]
+    if succeeded(rollout) or not shown:
+        return None
+    old = shown[0]
+    new = next(c for c in (lesson_chunk(finding.mechanism, 1), lesson_chunk(finding.mechanism)) if c.body != old.body)
+    if new.id in skill.ids:
+        return None
+    return Proposal("REWRITE", (old.id,), (new,), finding.mechanism, support, "the new wording is followed more often")
+
+
+_EFFECTS = {True: "more episodes repeat what this one did right", False: "fewer episodes fail this way"}
+
+
+def mechanism_of(chunk: Chunk) -> str | None:
+    """Return the mechanism whose catalogue holds this chunk's body, or ``None``."""
+    return next((m for m in MECHANISMS if any(chunk.body in texts for texts in phrasings(m))), None)
+
+
+def propose_deletions(rollouts: Sequence[Rollout], skill: Skill) -> list[Proposal]:
+    """Propose DELETE for chunks whose followers earn less: by two standard errors, eight rollouts a side."""
+    proposals = []
+    for chunk in skill.chunks:
+        shown = [r for r in rollouts if chunk.id in r.visible]
+        hidden = [r for r in rollouts if chunk.id not in r.visible]
+        if min(len(shown), len(hidden)) < MIN_ROLLOUTS_PER_SIDE:
+            continue
+        (mean, error), (other, other_error) = _mean_and_error(shown), _mean_and_error(hidden)
+        if mean - other < -HARM_STANDARD_ERRORS * math.hypot(error, other_error):
+            support = tuple(rollout_id(r) for r in shown if not succeeded(r))
+            cause = f"shown {mean:.3f} ± {error:.3f}, hidden {other:.3f} ± {other_error:.3f}"
+            proposals.append(Proposal("DELETE", (chunk.id,), (), cause, support, "its followers stop losing reward"))
+    return proposals
+
+
+def _mean_and_error(rollouts: Sequence[Rollout]) -> tuple[float, float]:
+    rewards = [r.reward for r in rollouts if r.reward is not None]
+    mean = sum(rewards) / len(rewards)
+    return mean, math.sqrt(sum((r - mean) ** 2 for r in rewards) / (len(rewards) - 1) / len(rewards))
+
+
+def _outcome(rollout: Rollout) -> str:
+    return "success" if succeeded(rollout) else "failure"
+
+
+def _spell(phrases: Sequence[Tokens]) -> str:
+    return ", ".join(" ".join(phrase) for phrase in phrases)
