@@ -1,0 +1,122 @@
+"""Trace2Skill end to end: order of the rollouts does not matter, losers stay away, leaks never reach the gate."""
+
+import random
+
+import pytest
+from shop_rollouts import play
+
+from intraskill.environments.shopworld import ShopWorld
+from intraskill.environments.shopworld.lessons import USEFUL, lesson_chunk
+from intraskill.method.firewall import Firewall, Secrets
+from intraskill.method.gate import Fate
+from intraskill.method.proposals import Ledger, Proposal
+from intraskill.method.skill import Chunk, Skill
+from intraskill.runtime.analyst_rules import RulesAnalyst, mechanism_of
+from intraskill.runtime.trace2skill import Analysis, Memory, cold_start, harvest_edits, rollout_id, secrets_of
+
+OPEN = Firewall(Secrets())
+
+
+class AnalystWhoSays:
+    """Returns the given proposals whatever it reads."""
+
+    name = "says"
+
+    def __init__(self, *proposals: Proposal) -> None:
+        self.proposals = proposals
+
+    def analyse(self, rollouts, skill):
+        return Analysis(self.proposals)
+
+
+def add(title, body="Do it well.", support=("r1",)):
+    return Proposal("ADD", (), (Chunk(title, body),), "cause", support)
+
+
+@pytest.fixture(scope="module")
+def world() -> ShopWorld:
+    return ShopWorld("tiny", page_size=5)
+
+
+@pytest.fixture(scope="module")
+def played(world):
+    """Each train task once without any rule, once with all, and once with the harmful one as well."""
+    tasks = world.tasks("train")
+    return [
+        play(world, task.id, rules, sample=sample)
+        for task in tasks
+        for sample, rules in enumerate([(), USEFUL, (*USEFUL, "open_last"), USEFUL[:2]])
+    ]
+
+
+@pytest.mark.golden
+def test_the_cold_start_finds_the_rules_that_the_shop_needs(world, played, golden) -> None:
+    firewall = Firewall(secrets_of(world))
+    skill, harvest = cold_start(played, Skill("Advice for shopping."), RulesAnalyst(), firewall, max_drafts=16)
+    assert set(USEFUL) <= {mechanism_of(chunk) for chunk in skill.chunks}
+    assert harvest.refused == () and harvest.counts["over_limit"] == 0
+    golden("cold_start_skill.md", skill.to_markdown())
+
+
+def test_the_same_rollouts_in_any_order_give_the_same_proposals(played) -> None:
+    skill = Skill("p", (lesson_chunk("search_features"),))
+    expected = harvest_edits(played, skill, RulesAnalyst(), OPEN, limit=6)
+    assert len(expected.proposals) > 1
+    for seed in range(5):
+        shuffled = random.Random(seed).sample(played, len(played))
+        assert harvest_edits(shuffled, skill, RulesAnalyst(), OPEN, limit=6) == expected
+    assert harvest_edits(played[: len(played) // 2], skill, RulesAnalyst(), OPEN, limit=6) != expected
+
+
+def test_prevalence_is_counted_from_the_rollouts(played) -> None:
+    proposals = harvest_edits(played, Skill("p"), RulesAnalyst(), OPEN, limit=16).proposals
+    supports = [len(p.support) for p in proposals]
+    assert supports == sorted(supports, reverse=True)
+    assert set(proposals[0].support) <= {rollout_id(r) for r in played}
+
+
+def test_rollout_ids_differ_by_task_sample_and_context(played) -> None:
+    assert len({rollout_id(r) for r in played}) == len(played)
+
+
+def test_a_document_never_grows_past_its_limit(played) -> None:
+    draft = Skill("p", (Chunk("Own words", "Read the page."),))
+    skill, harvest = cold_start(played, draft, RulesAnalyst(), OPEN, max_drafts=3)
+    assert len(skill.chunks) == 3 and skill.chunks[0] == draft.chunks[0]
+    assert harvest.counts["over_limit"] > 0
+    assert cold_start(played, draft, RulesAnalyst(), OPEN, max_drafts=0)[0] == draft
+
+
+def test_a_loser_stays_away_for_some_rounds_and_then_returns() -> None:
+    proposal = add("Care")
+    ledger = Ledger().record(3, proposal, Fate.NON_POSITIVE)
+    for round_index, expected in ((4, 0), (5, 0), (6, 1)):
+        memory = Memory(ledger, round_index, rounds=2)
+        harvest = harvest_edits([], Skill("p"), AnalystWhoSays(proposal), OPEN, limit=6, memory=memory)
+        assert len(harvest.proposals) == expected
+        assert harvest.counts["blocked_by_ledger"] == 1 - expected
+
+
+def test_a_leak_is_refused_with_its_reason_and_takes_no_place() -> None:
+    firewall = Firewall(Secrets(product_ids=("b100",)))
+    analyst = AnalystWhoSays(add("Leak", "Open b100.", support=("r1", "r2")), add("Care"))
+    harvest = harvest_edits([], Skill("p"), analyst, firewall, limit=1)
+    assert [p.chunks[0].title for p in harvest.proposals] == ["Care"]
+    assert harvest.refused[0].reason == "product_id: 'b 100'"
+    assert harvest.counts["rejected_by_firewall"] == 1
+
+
+def test_a_proposal_for_a_chunk_that_is_not_there_is_counted_and_dropped() -> None:
+    present = Chunk("Care", "Do it well.")
+    misfits = AnalystWhoSays(Proposal("DELETE", ("gone-1",), (), "cause", ("r1",)), add("Care"))
+    harvest = harvest_edits([], Skill("p", (present,)), misfits, OPEN, limit=6)
+    assert harvest.edits == () and harvest.counts["misfit"] == 2
+
+
+def test_only_additions_make_a_cold_start() -> None:
+    old = Chunk("Old", "Old advice.")
+    analyst = AnalystWhoSays(Proposal("DELETE", (old.id,), (), "cause", ("r1",)), add("New", "Other advice entirely."))
+    skill, _ = cold_start([], Skill("p", (old,)), analyst, OPEN, max_drafts=16)
+    assert [chunk.title for chunk in skill.chunks] == ["Old", "New"]
+    online = harvest_edits([], Skill("p", (old,)), analyst, OPEN, limit=6)
+    assert sorted(edit.op for edit in online.edits) == ["ADD", "DELETE"]
