@@ -37,7 +37,7 @@ class PolicyConfig:
 
     path: str = knob("tiny", "'tiny' = the weights shipped in the package, or a model directory")
     lora_rank: int = knob(0, "rank of the adapter; 0 trains the full weights", "[0, 1024]")
-    lora_alpha: float = knob(32.0, "scale of the adapter", "(0, inf)")
+    lora_alpha: int = knob(32, "scale of the adapter: alpha / rank", "[1, inf)")
     lora_targets: list[str] = knob(["all-linear"], "module names that get an adapter")
     dtype: str = knob("float32", "number type of the weights", choices=("float32", "bfloat16"))
     device: str = knob("auto", "auto, cpu, cuda, cuda:0, …")
@@ -74,6 +74,9 @@ class GrpoConfig:
     weight_decay: float = knob(0.0, "AdamW weight decay", "[0, 1]")
     warmup_steps: int = knob(0, "steps of linear learning-rate warm-up", "[0, inf)")
     micro_batch_tokens: int = knob(4096, "tokens per forward and backward pass", "[1, inf)")
+    updates_per_batch: int = knob(1, "optimizer steps on the same rollouts", "[1, 64]")
+    shared_prefix: bool = knob(True, "forward each group's prompt once instead of once per rollout")
+    mismatch_cap: float = knob(0.0, "cap of the trainer/engine importance weight per token; 0 = off", "[0, inf)")
     save_every_steps: int = knob(10, "steps between two saved training states", "[1, inf)")
 
 
@@ -249,6 +252,10 @@ def _contradictions(config: Config) -> Iterator[tuple[bool, str]]:
     yield (
         config.policy.lora_rank > 0 and not config.policy.lora_targets,
         "policy.lora_rank > 0 needs policy.lora_targets",
+    )
+    yield (
+        curriculum.controller == "gap" and not config.gate.full_arm,
+        "curriculum.controller=gap needs gate.full_arm=true, which measures the gap",
     )
     yield (not config.run_dir.strip(), "run_dir is empty; name a directory")
     yield (grpo.steps_per_round == 0 and config.rounds > 0, "grpo.steps_per_round=0 trains nothing; set rounds=0 too")

@@ -114,7 +114,7 @@ def _optional(args: tuple[Any, ...], data: Any) -> Any:
 
 def _collection(origin: Any, args: tuple[Any, ...], data: Any) -> Any:
     if origin is np.ndarray:
-        return np.asarray(data, dtype=float)
+        return np.asarray(data, dtype=get_args(args[1])[0])
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return {_build(args[0], key): _build(args[1], value) for key, value in data.items()}
     if origin is tuple and (len(args) < 2 or args[1] is not Ellipsis):

@@ -1,0 +1,267 @@
+"""Put a run together from its config: the environment, the learner, the analyst, the run directory.
+
+Heavy packages are imported here only when the config asks for what needs them.
+"""
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from intraskill.config import Config, check, flatten
+from intraskill.environments.protocol import Environment
+from intraskill.method.errors import ConfigError, SplitError
+from intraskill.method.firewall import Firewall
+from intraskill.method.proposals import Proposal
+from intraskill.method.randomness import shuffled
+from intraskill.method.rollouts import Rollout
+from intraskill.method.skill import Skill, parse_skill
+from intraskill.method.tasks import Split, Task
+from intraskill.provenance import about
+from intraskill.runtime.learner import Learner
+from intraskill.runtime.run_directory import claim
+from intraskill.runtime.trace2skill import Analysis, Analyst, secrets_of
+from intraskill.runtime.tracking import Metrics, Monitor, Silence, WandbMirror
+from intraskill.runtime.trainer_settings import LossKind, TrainerSettings
+
+PACKAGE = Path(__file__).parent
+WHERE_NOT_WHAT = ("run_dir", "tracking.")
+
+
+@dataclass
+class Run:
+    """Everything that the stages of one run share.
+
+    Attributes:
+        config: resolved and checked.
+        root: the run directory.
+        environment: one task family.
+        learner: policy and optimizer.
+        analyst: reads rollouts and proposes; ``None`` when the config wants none.
+        firewall: what no chunk may hold.
+        metrics: the metric log.
+        monitor: whoever watches.
+    """
+
+    config: Config
+    root: Path
+    environment: Environment
+    learner: Learner
+    analyst: Analyst | None
+    firewall: Firewall
+    metrics: Metrics
+    monitor: Monitor
+
+    def round_directory(self, round_index: int) -> Path:
+        """Return ``RUN/round_003``."""
+        return self.root / f"round_{round_index:03d}"
+
+    def tasks(self, split: Split, limit: int | None = None) -> tuple[Task, ...]:
+        """Return the tasks of a split that training and the gate may read; at most ``limit``, drawn by the seed.
+
+        Raises:
+            SplitError: for ``test``, which only the final report reads (method §12.4).
+        """
+        if split == "test":
+            raise SplitError("test tasks are for the final report only; use train, skill_validation or model_dev")
+        return panel(self.environment, split, limit, self.config.seed)
+
+
+def panel(environment: Environment, split: Split, limit: int | None, seed: int) -> tuple[Task, ...]:
+    """Return a split's tasks, at most ``limit`` of them in the order of an addressed shuffle.
+
+    Raises:
+        SplitError: when the split is empty.
+    """
+    tasks = {task.id: task for task in environment.tasks(split)}
+    if not tasks:
+        raise SplitError(f"the environment has no {split} tasks; choose a larger env.preset")
+    if limit is None or limit >= len(tasks):
+        return tuple(tasks.values())
+    return tuple(tasks[task_id] for task_id in shuffled(tasks, seed, "panel", split)[:limit])
+
+
+def assemble(config: Config, monitor: Monitor | None = None) -> Run:
+    """Build a run and claim its directory; the resolved config, versions, git state and hashes are written first.
+
+    Raises:
+        ConfigError: for a config that makes no sense.
+        ArtifactError: when the directory belongs to another plan.
+    """
+    check(config)
+    root = Path(config.run_dir)
+    plan = plan_of(config)
+    if (root / "plan.json").exists():
+        claim(root, plan, {})
+    environment = environment_of(config)
+    learner = learner_of(config, environment)
+    claim(root, plan, about(learner, environment))
+    mirror = None
+    if config.tracking.name == "wandb":
+        mirror = WandbMirror(root, config.tracking.project, config.tracking.mode, flatten(config))
+    metrics = Metrics(root / "metrics.jsonl", mirror)
+    analyst = analyst_of(config, environment)
+    firewall = Firewall(secrets_of(environment))
+    return Run(config, root, environment, learner, analyst, firewall, metrics, monitor or Silence())
+
+
+def plan_of(config: Config) -> dict[str, Any]:
+    """Return every value that decides what a run computes, by dotted name."""
+    return {key: value for key, value in flatten(config).items() if not key.startswith(WHERE_NOT_WHAT)}
+
+
+def environment_of(config: Config) -> Environment:
+    """Build the environment.
+
+    Raises:
+        ConfigError: for an unknown name, a factory that cannot be imported, or another family than asked for.
+    """
+    name = config.env.name
+    path = {
+        "shopworld": "intraskill.environments.shopworld:ShopWorld",
+        "planted": "intraskill.environments.planted:PlantedWorld",
+    }.get(name, name)
+    arguments = {"preset": config.env.preset, "seed": config.env.seed, **config.env.options}
+    if name == "planted":
+        del arguments["preset"]
+    try:
+        environment: Environment = _factory(path)(**arguments)
+    except TypeError as error:
+        raise ConfigError(f"env.options do not fit env.name={name}: {error}") from error
+    if config.family is not None and config.family != environment.family:
+        raise ConfigError(f"family={config.family}, but env.name={name} is of family {environment.family}")
+    return environment
+
+
+def learner_of(config: Config, environment: Environment) -> Learner:
+    """Build the policy and its optimizer for an environment."""
+    if config.env.name == "planted":
+        planted: Learner = _factory("intraskill.environments.planted:PlantedLearner")(environment)
+        return planted
+    if hasattr(environment, "learner"):
+        own: Learner = environment.learner(config)
+        return own
+    if config.rollout.engine != "torch":
+        raise ConfigError(f"rollout.engine={config.rollout.engine} is planned, not built; use rollout.engine=torch")
+    return _torch_learner(config, environment)
+
+
+def _torch_learner(config: Config, environment: Environment) -> Learner:
+    directory = policy_directory(config.policy.path)
+    import torch
+
+    from intraskill.runtime.policy import LoraSettings, load_policy
+    from intraskill.runtime.trainer import TorchLearner
+
+    torch.set_num_threads(config.threads)
+    policy, device = config.policy, config.policy.device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    lora = None
+    if policy.lora_rank:
+        targets = tuple(policy.lora_targets)
+        lora = LoraSettings(policy.lora_rank, policy.lora_alpha, targets[0] if targets == ("all-linear",) else targets)
+    loaded = load_policy(directory, lora=lora, device=device, dtype=getattr(torch, policy.dtype))
+    return TorchLearner(loaded, environment, trainer_settings(config))
+
+
+def policy_directory(path: str) -> Path:
+    """Return the directory of the start weights.
+
+    Raises:
+        ConfigError: when there is none.
+    """
+    directory = PACKAGE / "policies" / "tiny" if path == "tiny" else Path(path)
+    if not directory.is_dir():
+        raise ConfigError(f"policy.path={path}: {directory} is not a directory; give one that holds config.json")
+    return directory
+
+
+def trainer_settings(config: Config) -> TrainerSettings:
+    """Translate the config into the trainer's own settings."""
+    grpo, rollout = config.grpo, config.rollout
+    return TrainerSettings(
+        lr=grpo.lr,
+        weight_decay=grpo.weight_decay,
+        max_grad_norm=grpo.max_grad_norm,
+        warmup_steps=grpo.warmup_steps,
+        loss=cast(LossKind, grpo.loss),
+        epsilon_low=grpo.clip_low,
+        epsilon_high=grpo.clip_high,
+        beta=grpo.kl_beta,
+        updates_per_batch=grpo.updates_per_batch,
+        token_budget=grpo.micro_batch_tokens,
+        shared_prefix=grpo.shared_prefix,
+        temperature=rollout.temperature,
+        max_turns=rollout.max_turns,
+        max_new_tokens=rollout.max_new_tokens,
+        max_context=rollout.max_context,
+        rollout_batch=rollout.batch,
+        mismatch_cap=grpo.mismatch_cap,
+    )
+
+
+@dataclass(frozen=True)
+class OwnAnalyst:
+    """The analyst that a world brings along; see `intraskill.runtime.trace2skill.Analyst`."""
+
+    propose: Callable[[Sequence[Rollout], Skill], tuple[Proposal, ...]]
+    name: str = "rules"
+
+    def analyse(self, rollouts: Sequence[Rollout], skill: Skill) -> Analysis:
+        """Pass on what the world proposes."""
+        return Analysis(tuple(self.propose(rollouts, skill)))
+
+
+def analyst_of(config: Config, environment: Environment) -> Analyst | None:
+    """Return the analyst that the config asks for; a world that brings its own keeps it under ``rules``.
+
+    Raises:
+        ConfigError: for one that is not built yet.
+    """
+    if config.proposer.name == "none":
+        return None
+    if config.proposer.name == "openai":
+        raise ConfigError("proposer.name=openai is planned, not built; use proposer.name=rules")
+    own = getattr(environment, "propose", None)
+    if own is not None:
+        return OwnAnalyst(own)
+    from intraskill.runtime.analyst_rules import RulesAnalyst
+
+    return RulesAnalyst()
+
+
+def draft_of(config: Config) -> Skill:
+    """Read the skill document that the run starts from; none is an empty skill.
+
+    Raises:
+        ConfigError: when the file does not exist.
+        SkillFormatError: when it is not a skill.
+    """
+    if config.coldstart.draft is None:
+        return Skill("")
+    return parse_skill(skill_file(config.coldstart.draft).read_text(encoding="utf-8"))
+
+
+def skill_file(path: str) -> Path:
+    """Find a skill file: a path, or the name of one shipped in ``intraskill/configs``.
+
+    Raises:
+        ConfigError: when neither exists.
+    """
+    for candidate in (Path(path), PACKAGE / "configs" / path):
+        if candidate.is_file():
+            return candidate
+    raise ConfigError(f"there is no skill file {path}, neither as a path nor in {PACKAGE / 'configs'}")
+
+
+def _factory(path: str) -> Callable[..., Any]:
+    module, _, name = path.partition(":")
+    try:
+        found: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(
+            f"env.name={path} cannot be imported ({error}); use shopworld, planted or 'package.module:factory'"
+        ) from error
+    return found

@@ -1,0 +1,83 @@
+"""The closing comparison on the reporting split: start and final pair, skill-free and with their skill (method §11)."""
+
+from pathlib import Path
+from typing import Any, cast
+
+from intraskill.arms import bare_arm, plan_arm, run_arm, task_means
+from intraskill.assembly import Run, panel
+from intraskill.method.intervals import mean_interval, paired_bootstrap, paired_counts
+from intraskill.method.rollouts import Rollout
+from intraskill.method.skill import parse_skill
+from intraskill.method.tasks import Split, Task
+from intraskill.runtime.records import to_json
+from intraskill.runtime.run_directory import is_sealed, read_text, seal, verify, write_json
+
+COMPARED = (("start_free", "final_free"), ("final_free", "final_pair"), ("start_free", "start_pair"))
+
+
+def compare_start_and_final(run: Run, last_round: int) -> None:
+    """Evaluate both checkpoints on the same tasks and write ``final/final.json``; the learner ends at the final one."""
+    if run.config.final.tasks == 0:
+        return
+    directory = run.root / "final"
+    if is_sealed(directory):
+        verify(directory)
+        return
+    directory.mkdir(exist_ok=True)
+    settings = run.config.final
+    tasks = panel(run.environment, cast(Split, settings.split), settings.tasks, run.config.seed)
+    arms: dict[str, tuple[Rollout, ...]] = {}
+    for name, round_index in (("start", 0), ("final", last_round)):
+        source = run.round_directory(round_index)
+        run.learner.load(source / "checkpoint")
+        arms |= _both_modes(run, directory, name, round_index, tasks)
+    means = {name: task_means(rollouts) for name, rollouts in arms.items()}
+    report: dict[str, Any] = {
+        "split": settings.split,
+        "tasks": len(tasks),
+        "repeats": settings.repeats,
+        "arms": {name: to_json(mean_interval(list(values.values()))) for name, values in means.items()},
+        "success": {name: _success(rollouts) for name, rollouts in arms.items()},
+        "comparisons": {
+            f"{after} - {before}": _compare(run, means[before], means[after])
+            for before, after in (
+                ("start_free", "final_free"),
+                ("final_free", "final_pair"),
+                ("start_free", "start_pair"),
+            )
+        },
+    }
+    write_json(directory / "final.json", report)
+    seal(directory)
+
+
+def _both_modes(
+    run: Run, directory: Path, name: str, round_index: int, tasks: tuple[Task, ...]
+) -> dict[str, tuple[Rollout, ...]]:
+    skill = parse_skill(read_text(run.round_directory(round_index) / "skill.md"))
+    repeats = run.config.final.repeats
+    # One address for all arms: common random numbers, so that only the policy and the skill differ.
+    episodes = bare_arm(run, tasks, skill, address=("final",), repeats=repeats)
+    free = run_arm(run, directory / f"{name}_free.jsonl", round_index, episodes)
+    paired = free
+    if skill.chunks:
+        episodes = plan_arm(run, tasks, skill, frozenset(skill.ids), address=("final",), repeats=repeats)
+        paired = run_arm(run, directory / f"{name}_pair.jsonl", round_index, episodes)
+    return {f"{name}_free": free, f"{name}_pair": paired}
+
+
+def _success(rollouts: tuple[Rollout, ...]) -> dict[str, Any]:
+    """Return full success with its interval, counted per task."""
+    by_task: dict[str, list[float]] = {}
+    for rollout in rollouts:
+        if rollout.reward is not None:
+            by_task.setdefault(rollout.task_id, []).append(rollout.parts.get("r_success", float(rollout.reward >= 1.0)))
+    result: dict[str, Any] = to_json(mean_interval([sum(v) / len(v) for v in by_task.values()]))
+    return result
+
+
+def _compare(run: Run, before: dict[str, float], after: dict[str, float]) -> dict[str, Any]:
+    shared = sorted(set(before) & set(after))
+    first, second = {t: before[t] for t in shared}, {t: after[t] for t in shared}
+    interval = paired_bootstrap(first, second, seed=run.config.seed, resamples=run.config.final.resamples)
+    return {"difference": to_json(interval), "tasks": to_json(paired_counts(first, second))}

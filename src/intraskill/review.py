@@ -1,0 +1,108 @@
+"""From a round's failures to candidate edits: frontier, triage, proposals (method §6)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from intraskill.arms import bare_arm, plan_arm, run_arm
+from intraskill.assembly import Run
+from intraskill.method.frontier import find_frontier
+from intraskill.method.gate import Decision, Fate
+from intraskill.method.proposals import Ledger, Proposal
+from intraskill.method.randomness import shuffled
+from intraskill.method.rollouts import GroupResult, Rollout
+from intraskill.method.skill import Skill
+from intraskill.method.triage import Review, TriageRule, Verdict, triage
+from intraskill.runtime.records import from_json, to_json
+from intraskill.runtime.run_directory import read_json, write_json
+from intraskill.runtime.trace2skill import Harvest, Memory, harvest_edits
+from intraskill.training import frontier_rule
+
+
+def review_frontier(
+    run: Run, directory: Path, round_index: int, results: Sequence[GroupResult], skill: Skill
+) -> tuple[dict[str, Any], tuple[Rollout, ...]]:
+    """Re-run every frontier task at the frozen checkpoint, with the full skill and bare, and judge it (method §6.2).
+
+    Returns:
+        The frontier counts, and the rollouts that speak for proposals: those of skill-deficit tasks only.
+    """
+    found = find_frontier(results, frontier_rule(run))
+    rows = [
+        {"task_id": result.group.task.id, "group": result.group.id, "rewards": list(result.rewards)} for result in found
+    ]
+    write_json(directory / "frontier.json", rows)
+    by_id = {result.group.task.id: result for result in found}
+    chosen = shuffled(by_id, run.config.seed, "review", round_index)[: run.config.frontier.max_tasks]
+    tasks, again = [by_id[task_id].group.task for task_id in chosen], run.config.triage.reruns
+    whole = frozenset(skill.ids)
+    address = ("review_full", round_index)
+    full = run_arm(
+        run,
+        directory / "review_full.jsonl",
+        round_index,
+        plan_arm(run, tasks, skill, whole, address=address, repeats=again),
+    )
+    address = ("review_bare", round_index)
+    bare = run_arm(
+        run,
+        directory / "review_bare.jsonl",
+        round_index,
+        bare_arm(run, tasks, skill, address=address, repeats=again),
+    )
+    solvable = getattr(run.environment, "solvable", lambda task_id: None)
+    rule = TriageRule(run.config.triage.solved, run.config.triage.min_valid)
+    verdicts: dict[str, Verdict] = {}
+    judged = []
+    for task_id in chosen:
+        review = Review(task_id, _rewards(full, task_id), _rewards(bare, task_id), solvable(task_id))
+        verdicts[task_id] = triage(review, rule)
+        judged.append(to_json(review) | {"verdict": verdicts[task_id].value})
+    write_json(directory / "reviews.json", judged)
+    deficits = {task_id for task_id, verdict in verdicts.items() if verdict is Verdict.SKILL_DEFICIT}
+    first = [rollout for result in found if result.group.task.id in deficits for rollout in result.rollouts]
+    second = [rollout for rollout in full if rollout.task_id in deficits]
+    counts = {verdict.value: sum(v is verdict for v in verdicts.values()) for verdict in Verdict}
+    return {"groups": len(found), "reviewed": len(chosen), **counts}, (*first, *second)
+
+
+def _rewards(rollouts: Sequence[Rollout], task_id: str) -> tuple[float | None, ...]:
+    return tuple(rollout.reward for rollout in rollouts if rollout.task_id == task_id)
+
+
+def propose(
+    run: Run, directory: Path, evidence: Sequence[Rollout], skill: Skill, ledger: Ledger
+) -> tuple[tuple[Proposal, ...], Ledger]:
+    """Run Trace2Skill on the evidence and write ``edits.json`` (method §4, §6.3); round 0 only adds drafts.
+
+    Returns:
+        The proposals for the gate, and the ledger with what was turned away before it.
+    """
+    path = directory / "edits.json"
+    round_index = int(directory.name.rpartition("_")[2])
+    if not path.exists():
+        harvest = _harvest(run, evidence, skill, Memory(ledger, round_index, run.config.proposer.stay_away_rounds))
+        write_json(path, to_json(harvest) if harvest else {"proposals": [], "refused": [], "counts": {}, "analyst": ""})
+    harvest = from_json(Harvest, read_json(path), path)
+    for refusal in harvest.refused:
+        ledger = ledger.record(round_index, refusal.proposal, Fate.FIREWALL, refusal.reason)
+    if not harvest.proposals and evidence and run.analyst is not None:
+        ledger = ledger.record(round_index, None, Fate.NO_PROPOSAL, f"{len(evidence)} rollouts read")
+    return harvest.proposals, ledger
+
+
+def _harvest(run: Run, evidence: Sequence[Rollout], skill: Skill, memory: Memory) -> Harvest | None:
+    if run.analyst is None or not evidence:
+        return None
+    first = memory.round_index == 0
+    room = max(0, run.config.coldstart.max_drafts - len(skill.chunks)) if first else run.config.proposer.max_candidates
+    return harvest_edits(evidence, skill, run.analyst, run.firewall, limit=room, memory=memory, only_adds=first)
+
+
+def record_fates(ledger: Ledger, round_index: int, proposals: Sequence[Proposal], decision: Decision) -> Ledger:
+    """Enter what the gate decided on each proposal; at the cold start a proposal is judged by its chunk."""
+    for proposal in proposals:
+        edit = proposal.to_edit()
+        key = edit.id if edit.id in decision.fates else edit.added_ids[0]
+        ledger = ledger.record(round_index, proposal, decision.fates[key], decision.reasons[key])
+    return ledger
