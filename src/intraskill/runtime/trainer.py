@@ -1,0 +1,114 @@
+"""The torch learner: rollouts, GRPO updates and exact checkpoints of one policy in one environment (method §5)."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from intraskill.environments.protocol import Environment
+from intraskill.method.errors import ConfigError
+from intraskill.method.randomness import content_hash
+from intraskill.method.rollouts import Episode, GroupResult, Rollout
+from intraskill.runtime.chat import BASE_SYSTEM, ChatCodec
+from intraskill.runtime.checkpoints import load_checkpoint, save_checkpoint, weights_hash
+from intraskill.runtime.policy import Engine, Policy
+from intraskill.runtime.rollout import RolloutLimits, run_episodes
+from intraskill.runtime.torch_engine import TorchEngine
+from intraskill.runtime.trainer_settings import TrainerSettings
+from intraskill.runtime.update import Updater
+
+__all__ = ["TorchLearner", "TrainerSettings"]
+
+
+class TorchLearner:
+    """A torch policy in an environment; implements `runtime.learner.Learner`.
+
+    Args:
+        policy: from `load_policy`.
+        env: the environment.
+        settings: every knob.
+        system: first sentence of every system message.
+        template_options: further variables of the chat template.
+        engine: another engine than the torch one; it must serve the policy's current weights.
+
+    Raises:
+        ConfigError: if ``max_context`` exceeds the positions of the model, or the template knows no tool messages.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        env: Environment,
+        settings: TrainerSettings,
+        *,
+        system: str = BASE_SYSTEM,
+        template_options: Mapping[str, Any] | None = None,
+        engine: Engine | None = None,
+    ) -> None:
+        longest = getattr(policy.causal.config, "max_position_embeddings", None)
+        if longest is not None and settings.max_context > longest:
+            raise ConfigError(f"max_context {settings.max_context} exceeds the model's {longest} positions")
+        self.policy, self.env, self.settings = policy, env, settings
+        self.codec = ChatCodec(policy.tokenizer, env.tools, system=system, options=template_options)
+        self.engine = engine or TorchEngine(
+            policy,
+            stop_id=self.codec.stop_id,
+            temperature=settings.temperature,
+            max_new_tokens=settings.max_new_tokens,
+        )
+        s = settings
+        self._limits = RolloutLimits(s.max_turns, s.max_new_tokens, s.max_context, s.rollout_batch)
+        self._updater = Updater(policy, settings)
+        self._frozen_hash = weights_hash(policy.frozen())
+        self._checkpoint: str | None = None
+
+    @property
+    def checkpoint(self) -> str:
+        """Hash of the weights that `run` serves now, frozen ones included."""
+        if self._checkpoint is None:
+            identity = self.policy.identity
+            self._checkpoint = content_hash(identity, self._frozen_hash, weights_hash(self.policy.trainable()))
+        return self._checkpoint
+
+    @property
+    def conditions(self) -> dict[str, str]:
+        """Hashes of sampling, prompt and environment: what a pair must have in common besides the weights."""
+        s = self.settings
+        sampling = content_hash(s.temperature, "top_p", 1.0, s.max_turns, s.max_new_tokens, s.max_context)
+        return {"sampling": sampling, "prompt": self.codec.hash, "environment": self.env.version}
+
+    def run(self, episodes: Sequence[Episode]) -> tuple[Rollout, ...]:
+        """Run every episode at the current weights, in order."""
+        return run_episodes(episodes, self.env, self.engine, self.codec, self._limits, self.checkpoint)
+
+    def update(self, groups: Sequence[GroupResult]) -> dict[str, float]:
+        """Take ``updates_per_batch`` optimizer steps on the groups that carry signal.
+
+        Faulted rollouts are left out of their group; a group whose rewards do not differ teaches nothing.
+
+        Raises:
+            NothingToLearnError: if no group carries signal, or the gradient is not finite.
+            ValueError: if the rollouts of a group do not share one prompt.
+        """
+        self._checkpoint = None
+        return self._updater.update(groups)
+
+    def save(self, directory: Path) -> None:
+        """Write weights and optimizer state into ``directory``, the manifest last."""
+        facts = {
+            "identity": self.policy.identity,
+            "frozen": self._frozen_hash,
+            "checkpoint": self.checkpoint,
+            "optimizer_steps": self._updater.steps,
+        }
+        save_checkpoint(directory, self.policy.trainable(), self._updater.optimizer, facts)
+
+    def load(self, directory: Path) -> None:
+        """Restore exactly what `save` wrote.
+
+        Raises:
+            CheckpointError: if it is missing, corrupt, or of another model.
+        """
+        expected = {"identity": self.policy.identity, "frozen": self._frozen_hash}
+        facts = load_checkpoint(directory, self.policy.trainable(), self._updater.optimizer, expected)
+        self._updater.steps = int(facts["optimizer_steps"])
+        self._checkpoint = None

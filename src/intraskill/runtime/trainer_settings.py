@@ -1,0 +1,64 @@
+"""Every knob of rollouts and updates; free of torch, so that a configuration can be read without it."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from intraskill.method.errors import ConfigError
+
+LossKind = Literal["grpo", "dr_grpo", "dapo", "bnpo", "cispo"]
+LOSSES: tuple[LossKind, ...] = get_args(LossKind)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainerSettings:
+    """Every knob of rollouts and updates.
+
+    Attributes:
+        lr: AdamW's learning rate after warm-up.
+        betas: AdamW's moment decays.
+        weight_decay: decoupled weight decay.
+        max_grad_norm: gradients above this global norm are scaled down to it.
+        warmup_steps: optimizer steps of linear warm-up from lr / warmup_steps.
+        loss: see `grpo.Objective`.
+        epsilon_low: see `grpo.Objective`.
+        epsilon_high: see `grpo.Objective`.
+        beta: see `grpo.Objective`; the reference is the policy as first loaded.
+        updates_per_batch: optimizer steps on the same rollouts.
+        token_budget: most forwarded tokens of one micro-batch, padding included.
+        shared_prefix: forward each group's prompt once instead of once per rollout.
+        temperature: sampling temperature, > 0.
+        max_turns: actions per episode.
+        max_new_tokens: tokens per action.
+        max_context: tokens per episode, prompt included.
+        rollout_batch: episodes that run at once.
+        mismatch_cap: see `grpo.Objective`.
+    """
+
+    lr: float = 3e-4
+    betas: tuple[float, float] = (0.9, 0.95)
+    weight_decay: float = 0.0
+    max_grad_norm: float = 1.0
+    warmup_steps: int = 0
+    loss: LossKind = "grpo"
+    epsilon_low: float = 0.2
+    epsilon_high: float = 0.2
+    beta: float = 0.0
+    updates_per_batch: int = 1
+    token_budget: int = 4096
+    shared_prefix: bool = True
+    temperature: float = 1.0
+    max_turns: int = 10
+    max_new_tokens: int = 32
+    max_context: int = 1024
+    rollout_batch: int = 64
+    mismatch_cap: float = 0.0
+
+    def __post_init__(self) -> None:
+        positive = ("lr", "max_grad_norm", "updates_per_batch", "token_budget", "temperature", "max_turns")
+        for name in (*positive, "max_new_tokens", "max_context", "rollout_batch"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"{name} must be positive, got {getattr(self, name)}")
+        if self.weight_decay < 0 or self.warmup_steps < 0:
+            raise ConfigError("weight_decay and warmup_steps must not be negative")
+        if self.loss not in LOSSES:
+            raise ConfigError(f"unknown loss {self.loss!r}; use one of {', '.join(LOSSES)}")

@@ -1,0 +1,191 @@
+"""One GRPO update: from group results to an optimizer step (method §5.2).
+
+Shape letters: B rollouts, S sampled tokens of a row (padded), G rollouts of a group.
+"""
+
+import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+
+from intraskill.method.errors import NothingToLearnError, offenders
+from intraskill.method.rollouts import GroupResult, Rollout
+from intraskill.runtime.grpo import (
+    BatchTotals,
+    Objective,
+    clipped_tokens,
+    group_advantages,
+    mismatch_weights,
+    reduce_losses,
+    token_losses,
+)
+from intraskill.runtime.logprobs import TokenLogprobs, batch_logprobs, micro_batches, sampled_logprobs
+from intraskill.runtime.policy import Policy
+from intraskill.runtime.trainer_settings import TrainerSettings
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What one update learns from: rollouts, their advantages (B,), and micro-batches of indices."""
+
+    rollouts: list[Rollout]
+    advantages: list[float]
+    micro: list[list[int]]
+    totals: BatchTotals
+    zero_variance: int
+
+
+class Updater:
+    """The optimizer of one policy.
+
+    Args:
+        policy: what is trained.
+        settings: every knob.
+    """
+
+    def __init__(self, policy: Policy, settings: TrainerSettings) -> None:
+        s = settings
+        longest = min(s.max_turns * s.max_new_tokens, s.max_context)
+        self.policy, self.settings = policy, settings
+        self.optimizer = torch.optim.AdamW(
+            list(policy.trainable().values()), lr=s.lr, betas=s.betas, weight_decay=s.weight_decay
+        )
+        self.steps = 0
+        self._objective = Objective(s.loss, s.epsilon_low, s.epsilon_high, s.beta, s.mismatch_cap, longest)
+        self._reference = _reference_of(policy) if s.beta else None
+
+    def update(self, groups: Sequence[GroupResult]) -> dict[str, float]:
+        """Take ``updates_per_batch`` optimizer steps on the groups that carry signal.
+
+        Faulted rollouts are left out of their group; a group whose rewards do not differ teaches nothing.
+
+        Raises:
+            NothingToLearnError: if no group carries signal, or the gradient is not finite.
+            ValueError: if the rollouts of a group do not share one prompt.
+        """
+        batch = self._batch(groups)
+        metrics: dict[str, float] = {}
+        old: list[torch.Tensor] = []
+        for _ in range(self.settings.updates_per_batch):
+            metrics = self._step(batch, old)
+        metrics["train/zero_variance_groups"] = float(batch.zero_variance)
+        return metrics
+
+    def _batch(self, groups: Sequence[GroupResult]) -> _Batch:
+        rollouts: list[Rollout] = []
+        advantages: list[float] = []
+        zero_variance = 0
+        for result in groups:
+            valid = [r for r in result.rollouts if r.reward is not None and any(r.loss_mask)]
+            if len({r.prompt_ids for r in valid}) > 1:
+                raise ValueError(f"group {result.group.id}: its rollouts do not share one prompt (method §5.1)")
+            values = group_advantages([r.reward for r in valid if r.reward is not None], self._objective.loss)
+            if not any(values):
+                zero_variance += 1
+                continue
+            rollouts += valid
+            advantages += values
+        if not rollouts:
+            faults = [r.fault for result in groups for r in result.rollouts if r.fault is not None]
+            raise NothingToLearnError(
+                f"none of {len(groups)} groups carries signal: in each, all scored rewards are equal or fewer than two "
+                f"rollouts were scored; faults, {offenders(faults)}"
+            )
+        micro = micro_batches(rollouts, self.settings.token_budget, shared_prefix=self.settings.shared_prefix)
+        totals = BatchTotals(len(rollouts), sum(sum(r.loss_mask) for r in rollouts))
+        return _Batch(rollouts, advantages, micro, totals, zero_variance)
+
+    def _step(self, batch: _Batch, old: list[torch.Tensor]) -> dict[str, float]:
+        """Take one optimizer step; the first fills ``old`` with the log-probabilities before any step."""
+        first = not old
+        sums = dict.fromkeys(("loss", "entropy", "clipped", "gap"), 0.0)
+        self.optimizer.zero_grad(set_to_none=True)
+        for index, members in enumerate(batch.micro):
+            part = [batch.rollouts[i] for i in members]
+            scored = self._logprobs(part)
+            if first:
+                old.append(scored.logprobs.detach())
+            advantages = torch.tensor([batch.advantages[i] for i in members], device=self.policy.device)
+            sampled = sampled_logprobs(part, self.policy.device)
+            loss = self._loss(part, scored, old[index], sampled, advantages, batch.totals)
+            loss.backward()  # type: ignore[no-untyped-call]
+            now, mask = scored.logprobs.detach(), scored.mask
+            sums["loss"] += loss.item()
+            sums["entropy"] += float((scored.entropy * mask).sum())
+            sums["clipped"] += float((clipped_tokens(self._objective, now, old[index], advantages) * mask).sum())
+            sums["gap"] += float(((old[index] - sampled).abs() * mask).sum())
+        norm = self._optimize()
+        tokens = batch.totals.tokens
+        return {
+            "train/loss": sums["loss"],
+            "train/grad_norm": norm,
+            "train/clip_share": sums["clipped"] / tokens,
+            "train/logprob_gap": sums["gap"] / tokens,
+            "train/entropy": sums["entropy"] / tokens,
+            "train/tokens": float(tokens),
+            "train/rollouts": float(batch.totals.rollouts),
+            "train/lr": float(self.optimizer.param_groups[0]["lr"]),
+        }
+
+    def _optimize(self) -> float:
+        """Clip, warm up, step; return the gradient norm before clipping."""
+        parameters = list(self.policy.trainable().values())
+        norm = float(torch.nn.utils.clip_grad_norm_(parameters, self.settings.max_grad_norm))
+        if not norm < float("inf"):
+            self.optimizer.zero_grad(set_to_none=True)
+            raise NothingToLearnError(f"the gradient norm is {norm}; lower lr or look for broken log-probabilities")
+        warm = min(1.0, (self.steps + 1) / max(self.settings.warmup_steps, 1))
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.settings.lr * warm
+        self.optimizer.step()
+        self.steps += 1
+        return norm
+
+    def _logprobs(self, rollouts: Sequence[Rollout]) -> TokenLogprobs:
+        s = self.settings
+        return batch_logprobs(self.policy, rollouts, temperature=s.temperature, shared_prefix=s.shared_prefix)
+
+    def _loss(
+        self,
+        part: Sequence[Rollout],
+        scored: TokenLogprobs,
+        old: torch.Tensor,
+        sampled: torch.Tensor,
+        advantages: torch.Tensor,
+        totals: BatchTotals,
+    ) -> torch.Tensor:
+        cap = self._objective.mismatch_cap
+        weights = mismatch_weights(old, sampled, cap) if cap else None
+        reference = self._reference_logprobs(part) if self._objective.beta else None
+        losses = token_losses(
+            self._objective, scored.logprobs, old, advantages, weights_BS=weights, reference_BS=reference
+        )
+        return reduce_losses(self._objective, losses, scored.mask, totals)
+
+    @torch.no_grad()
+    def _reference_logprobs(self, rollouts: Sequence[Rollout]) -> torch.Tensor:
+        assert self._reference is not None
+        s = self.settings
+        with _adapter_off(self._reference):
+            return batch_logprobs(
+                self._reference, rollouts, temperature=s.temperature, shared_prefix=s.shared_prefix
+            ).logprobs
+
+
+def _reference_of(policy: Policy) -> Policy:
+    """The policy as it is now, frozen: below its adapter when it has one, else a copy."""
+    if policy.frozen():
+        return policy
+    model = copy.deepcopy(policy.model).requires_grad_(False)
+    return Policy(model, policy.tokenizer, policy.identity)
+
+
+@contextmanager
+def _adapter_off(policy: Policy) -> Iterator[None]:
+    if hasattr(policy.model, "disable_adapter"):
+        with policy.model.disable_adapter():
+            yield
+    else:
+        yield
