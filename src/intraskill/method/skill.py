@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 from intraskill.method.errors import SkillFormatError, offenders
@@ -41,8 +42,7 @@ class Chunk:
     @property
     def id(self) -> ChunkId:
         """A readable slug and a hash of title and body, such as ``query-words-3fa91c02``."""
-        slug = re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-")[:32].strip("-") or "chunk"
-        return f"{slug}-{content_hash(self.title, self.body)[:8]}"
+        return _chunk_id(self.title, self.body)
 
     def render(self) -> str:
         """Return the chunk's section of the document."""
@@ -111,6 +111,12 @@ def parse_skill(markdown: str) -> Skill:
     preamble, *rest = sections
     chunks = tuple(Chunk(title, "\n".join(body).strip()) for title, *body in rest)
     return Skill("\n".join(preamble).strip(), chunks)
+
+
+@lru_cache(maxsize=4096)
+def _chunk_id(title: str, body: str) -> ChunkId:
+    slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:32].strip("-") or "chunk"
+    return f"{slug}-{content_hash(title, body)[:8]}"
 
 
 def _join(preamble: str, chunks: tuple[Chunk, ...] | list[Chunk]) -> str:

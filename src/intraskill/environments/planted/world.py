@@ -138,7 +138,7 @@ class PlantedWorld:
 
     def solvable(self, task_id: str) -> bool:
         """Whether the task can pay at all."""
-        return uniform(self.seed, "broken", task_id) >= self.broken
+        return self.broken == 0.0 or uniform(self.seed, "broken", task_id) >= self.broken
 
     def effect(self, chunk_id: ChunkId, task_id: str) -> float:
         """e_ij: effect of a chunk on a task; 0 for a chunk that was never planted."""
