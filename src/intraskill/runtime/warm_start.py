@@ -1,0 +1,226 @@
+"""The recipe of the tiny policy: its tokenizer, its chat template, its model, and its supervised warm start.
+
+Source: Qwen3 architecture from Transformers; Muon from torch (matrices), AdamW (embeddings and norms); an
+auxiliary next-token loss on all tokens made it learn far faster than the action loss alone.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import torch
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+
+from intraskill.environments.shopworld import ShopWorld
+from intraskill.environments.shopworld.vocabulary import BRANDS, COLORS, DOMAINS
+from intraskill.method.randomness import child_seed, uniform
+from intraskill.runtime.demonstrations import Demonstration, Mix, demonstrate
+from intraskill.runtime.muon import Muon
+
+BASE_SYSTEM = "You are a shopping agent."
+SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+SKELETONS = (
+    '<tool_call>\n{"name": "search", "arguments": {"query": "',
+    '<tool_call>\n{"name": "click", "arguments": {"value": "',
+    '"}}\n</tool_call>',
+)
+_WORDS = sorted(
+    {*BRANDS, *COLORS}
+    | {word for d in DOMAINS for group in (d.aisles, d.facets) for words in group.values() for word in words}
+    | {size for d in DOMAINS for size in d.sizes}
+)
+_FIXED_TEXTS = [BASE_SYSTEM, "system\nuser\nassistant\ntool\n# Tools\nsearch(query)\nclick(value)", "\n".join(_WORDS)]
+CHAT_TEMPLATE = (
+    "{%- for message in messages %}"
+    "{{- '<|im_start|>' + message.role + '\\n' + message.content }}"
+    "{%- if loop.first and tools %}"
+    "{{- '\\n\\n# Tools' }}"
+    "{%- for tool in tools %}{{- '\\n' + tool.function.name + '(' }}"
+    "{{- tool.function.parameters.properties | list | join(', ') }}{{- ')' }}{%- endfor %}"
+    "{%- endif %}"
+    "{{- '<|im_end|>\\n' }}"
+    "{%- endfor %}"
+    "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Everything that determines the weights.
+
+    Attributes:
+        steps: optimizer steps.
+        batch: demonstrations per step.
+        micro_tokens: token budget of one forward pass.
+        learning_rate: AdamW, embeddings and norms.
+        muon_rate: Muon, hidden matrices.
+        auxiliary: weight of the next-token loss on tokens that are not actions.
+        worlds: seeds of the training worlds; none is a world that experiments use (those are below 100).
+    """
+
+    mix: Mix = field(default_factory=Mix)
+    steps: int = 1200
+    batch: int = 16
+    micro_tokens: int = 2000
+    learning_rate: float = 2e-3
+    muon_rate: float = 0.02
+    auxiliary: float = 0.4
+    vocabulary: int = 1536
+    hidden: int = 128
+    layers: int = 4
+    heads: int = 4
+    page_size: int = 4
+    worlds: tuple[int, ...] = (101, 102, 103, 104, 105, 106)
+    seed: int = 0
+
+
+def demonstrations(recipe: Recipe, worlds: Sequence[ShopWorld]) -> Iterator[Demonstration]:
+    """Yield an endless, addressed stream."""
+    pools = [[task.id for task in world.tasks("train")] for world in worlds]
+    number = 0
+    while True:
+        k = int(uniform(recipe.seed, "world", number) * len(worlds))
+        task_id = pools[k][int(uniform(recipe.seed, "task", number) * len(pools[k]))]
+        yield demonstrate(worlds[k], task_id, recipe.mix, child_seed(recipe.seed, "demo", number))
+        number += 1
+
+
+def build_tokenizer(texts: Sequence[str], vocabulary: int) -> PreTrainedTokenizerFast:
+    """Train a byte-level BPE: whole words, single digits, and one token for each fixed part of a tool call."""
+    tokenizer = Tokenizer(models.BPE())
+    words = pre_tokenizers.Split(Regex(r" ?[A-Za-z]+|[0-9]|\n+| ?[^\sA-Za-z0-9]+|\s"), "isolated")
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [words, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary - len(SKELETONS),
+        special_tokens=list(SPECIAL),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.add_tokens([AddedToken(text, special=False, normalized=False) for text in SKELETONS])
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=SPECIAL[2], pad_token=SPECIAL[0])
+    fast.chat_template = CHAT_TEMPLATE
+    return fast
+
+
+def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
+    """Return a randomly initialised model; the global generator is seeded here and nowhere else."""
+    torch.manual_seed(recipe.seed)
+    config = Qwen3Config(
+        vocab_size=len(tokenizer),
+        hidden_size=recipe.hidden,
+        num_hidden_layers=recipe.layers,
+        num_attention_heads=recipe.heads,
+        num_key_value_heads=recipe.heads // 2,
+        head_dim=recipe.hidden // recipe.heads,
+        intermediate_size=3 * recipe.hidden,
+        max_position_embeddings=2048,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    return Qwen3ForCausalLM(config)
+
+
+def encode(demo: Demonstration, tokenizer: PreTrainedTokenizerFast, tools: Sequence[dict]) -> tuple[list[int], list[int]]:
+    """Return token ids (T,) and a mask (T,) that is 1 on the assistant's tokens and their end mark."""
+    system = f"{BASE_SYSTEM}\n\n{demo.skill_text}" if demo.skill_text else BASE_SYSTEM
+    text = [({"role": "system", "content": system}), *demo.messages]
+    ids: list[int] = tokenizer.apply_chat_template(text, tools=list(tools), tokenize=True, return_dict=False)
+    header = tokenizer.encode("<|im_start|>assistant\n", add_special_tokens=False)
+    mask, inside = [0] * len(ids), False
+    for i, token in enumerate(ids):
+        mask[i] = int(inside)
+        if inside and token == tokenizer.eos_token_id:
+            inside = False
+        elif ids[max(0, i + 1 - len(header)) : i + 1] == header:
+            inside = True
+    return ids, mask
+
+
+def train(recipe: Recipe, out: Path, log: Callable[[dict[str, float]], None]) -> None:
+    """Run the whole recipe and write tokenizer, weights, ``recipe.json`` and ``training.jsonl`` into ``out``."""
+    worlds = [ShopWorld("small", seed, page_size=recipe.page_size) for seed in recipe.worlds]
+    tools = worlds[0].tools
+    stream = demonstrations(recipe, worlds)
+    sample = [next(stream) for _ in range(600)]
+    texts = [demo.skill_text for demo in sample] + [m["content"] for demo in sample for m in demo.messages]
+    tokenizer = build_tokenizer([*texts, *(_FIXED_TEXTS * 40)], recipe.vocabulary)
+    model = build_model(recipe, tokenizer)
+    optimizers = _optimizers(recipe, model)
+    stream, started = demonstrations(recipe, worlds), time.monotonic()
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / "training.jsonl").open("w") as rows:
+        for step in range(recipe.steps):
+            scale = min(1.0, (step + 1) / 30) * min(1.0, max(0.02, 2 * (1 - step / recipe.steps)))
+            batch = [encode(next(stream), tokenizer, tools) for _ in range(recipe.batch)]
+            row = _step(model, optimizers, batch, recipe, scale)
+            if (step + 1) % 20 == 0:
+                row = {"step": step + 1, **row, "seconds": round(time.monotonic() - started, 1)}
+                rows.write(json.dumps(row) + "\n")
+                rows.flush()
+                log(row)
+    model.to(torch.bfloat16).save_pretrained(out)
+    tokenizer.save_pretrained(out)
+    (out / "recipe.json").write_text(json.dumps(asdict(recipe), indent=2) + "\n")
+
+
+def _optimizers(recipe: Recipe, model: Qwen3ForCausalLM) -> list[torch.optim.Optimizer]:
+    matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name]
+    others = [p for name, p in model.named_parameters() if p.ndim != 2 or "embed" in name]
+    muon = Muon(matrices, lr=recipe.muon_rate)
+    adam = torch.optim.AdamW(others, lr=recipe.learning_rate, betas=(0.9, 0.95), weight_decay=0.01)
+    for optimizer in (muon, adam):
+        for group in optimizer.param_groups:
+            group["base"] = group["lr"]
+    return [muon, adam]
+
+
+def _step(
+    model: Qwen3ForCausalLM,
+    optimizers: list[torch.optim.Optimizer],
+    batch: list[tuple[list[int], list[int]]],
+    recipe: Recipe,
+    scale: float,
+) -> dict[str, float]:
+    batch.sort(key=lambda pair: len(pair[0]))
+    actions = sum(sum(mask) for _, mask in batch)
+    others = sum(len(ids) for ids, _ in batch) - actions
+    total = torch.zeros(2)
+    for ids, mask in _micro_batches(batch, recipe.micro_tokens):
+        hidden = model.model(input_ids=ids, use_cache=False).last_hidden_state[:, :-1]
+        targets, kind = ids[:, 1:], mask[:, 1:]
+        action, other = (
+            torch.nn.functional.cross_entropy(model.lm_head(hidden[kind == k]), targets[kind == k], reduction="sum") / n
+            for k, n in ((1, actions), (0, others))
+        )
+        (action + recipe.auxiliary * other).backward()
+        total += torch.stack([action, other]).detach()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["lr"] = group["base"] * scale
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+    return {"action_loss": round(float(total[0]), 5), "other_loss": round(float(total[1]), 4)}
+
+
+def _micro_batches(
+    batch: list[tuple[list[int], list[int]]], budget: int
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Yield right-padded (B, T) ids and masks; padding has mask -1. Causal attention needs no attention mask."""
+    rest = list(batch)
+    while rest:
+        size = max(1, min(len(rest), budget // len(rest[0][0])))
+        part, rest = rest[:size], rest[size:]
+        length = max(len(ids) for ids, _ in part)
+        ids = torch.tensor([row + [0] * (length - len(row)) for row, _ in part])
+        mask = torch.tensor([row + [-1] * (length - len(row)) for _, row in part])
+        yield ids, mask
