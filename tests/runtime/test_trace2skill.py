@@ -7,12 +7,13 @@ from shop_rollouts import play
 
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.lessons import USEFUL, lesson_chunk
+from intraskill.method.edits import pool
 from intraskill.method.firewall import Firewall, Secrets
 from intraskill.method.gate import Fate
 from intraskill.method.proposals import Ledger, Proposal
 from intraskill.method.skill import Chunk, Skill
 from intraskill.runtime.analyst_rules import RulesAnalyst, mechanism_of
-from intraskill.runtime.trace2skill import Analysis, Memory, cold_start, harvest_edits, rollout_id, secrets_of
+from intraskill.runtime.trace2skill import Analysis, Memory, harvest_edits, rollout_id, secrets_of
 
 OPEN = Firewall(Secrets())
 
@@ -52,7 +53,9 @@ def played(world):
 @pytest.mark.golden
 def test_the_cold_start_finds_the_rules_that_the_shop_needs(world, played, golden) -> None:
     firewall = Firewall(secrets_of(world))
-    skill, harvest = cold_start(played, Skill("Advice for shopping."), RulesAnalyst(), firewall, max_drafts=16)
+    empty = Skill("Advice for shopping.")
+    harvest = harvest_edits(played, empty, RulesAnalyst(), firewall, limit=16, only_adds=True)
+    skill = pool(empty, harvest.edits)
     assert set(USEFUL) <= {mechanism_of(chunk) for chunk in skill.chunks}
     assert harvest.refused == () and harvest.counts["over_limit"] == 0
     golden("cold_start_skill.md", skill.to_markdown())
@@ -79,12 +82,12 @@ def test_rollout_ids_differ_by_task_sample_and_context(played) -> None:
     assert len({rollout_id(r) for r in played}) == len(played)
 
 
-def test_a_document_never_grows_past_its_limit(played) -> None:
-    draft = Skill("p", (Chunk("Own words", "Read the page."),))
-    skill, harvest = cold_start(played, draft, RulesAnalyst(), OPEN, max_drafts=3)
-    assert len(skill.chunks) == 3 and skill.chunks[0] == draft.chunks[0]
-    assert harvest.counts["over_limit"] > 0
-    assert cold_start(played, draft, RulesAnalyst(), OPEN, max_drafts=0)[0] == draft
+def test_no_more_than_the_limit_goes_to_the_gate(played) -> None:
+    everything = harvest_edits(played, Skill("p"), RulesAnalyst(), OPEN, limit=16).proposals
+    harvest = harvest_edits(played, Skill("p"), RulesAnalyst(), OPEN, limit=2)
+    assert harvest.proposals == everything[:2]
+    assert harvest.counts["over_limit"] == len(everything) - 2 > 0
+    assert harvest_edits(played, Skill("p"), RulesAnalyst(), OPEN, limit=0).edits == ()
 
 
 def test_a_loser_stays_away_for_some_rounds_and_then_returns() -> None:
@@ -116,7 +119,7 @@ def test_a_proposal_for_a_chunk_that_is_not_there_is_counted_and_dropped() -> No
 def test_only_additions_make_a_cold_start() -> None:
     old = Chunk("Old", "Old advice.")
     analyst = AnalystWhoSays(Proposal("DELETE", (old.id,), (), "cause", ("r1",)), add("New", "Other advice entirely."))
-    skill, _ = cold_start([], Skill("p", (old,)), analyst, OPEN, max_drafts=16)
-    assert [chunk.title for chunk in skill.chunks] == ["Old", "New"]
+    first = harvest_edits([], Skill("p", (old,)), analyst, OPEN, limit=16, only_adds=True)
+    assert [edit.op for edit in first.edits] == ["ADD"]
     online = harvest_edits([], Skill("p", (old,)), analyst, OPEN, limit=6)
     assert sorted(edit.op for edit in online.edits) == ["ADD", "DELETE"]

@@ -13,7 +13,7 @@ from typing import Protocol
 from intraskill.environments.protocol import Environment
 from intraskill.environments.shopworld.secrets import shop_secrets
 from intraskill.environments.shopworld.world import ShopWorld
-from intraskill.method.edits import Edit, pool
+from intraskill.method.edits import Edit
 from intraskill.method.firewall import Firewall, Rejection, Secrets
 from intraskill.method.proposals import Ledger, Proposal, merge_proposals
 from intraskill.method.randomness import content_hash
@@ -97,23 +97,6 @@ class Memory:
     rounds: int = 0
 
 
-def cold_start(
-    rollouts: Sequence[Rollout], draft: Skill, analyst: Analyst, firewall: Firewall, *, max_drafts: int
-) -> tuple[Skill, Harvest]:
-    """Write the first document: ``draft`` (which may be empty) and what the rollouts add to it (method §4).
-
-    Args:
-        rollouts: train rollouts of the initial policy, successes and failures.
-        draft: a given document to start from.
-        analyst: reads them.
-        firewall: refuses what must not enter.
-        max_drafts: most chunks of the whole document (16 in the published run); ``draft`` is never cut.
-    """
-    room = max(0, max_drafts - len(draft.chunks))
-    harvest = harvest_edits(rollouts, draft, analyst, firewall, limit=room, only_adds=True)
-    return pool(draft, harvest.edits), harvest
-
-
 def harvest_edits(
     rollouts: Sequence[Rollout],
     skill: Skill,
@@ -131,9 +114,9 @@ def harvest_edits(
         skill: the frozen current skill.
         analyst: reads the rollouts.
         firewall: refuses what must not enter the pool.
-        limit: most candidates (6 in the published run).
+        limit: most candidates; in the published run 6 online, and 16 at the cold start.
         memory: keeps recent losers away; ``None`` at the cold start.
-        only_adds: leave out every other operation.
+        only_adds: leave out every other operation, as the cold start does (method §4).
     """
     memory = memory or Memory()
     analysis = analyst.analyse(rollouts, skill)
