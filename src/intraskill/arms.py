@@ -152,3 +152,13 @@ def task_means(rollouts: Iterable[Rollout]) -> dict[str, float]:
         if rollout.reward is not None:
             rewards.setdefault(rollout.task_id, []).append(rollout.reward)
     return {task_id: fmean(values) for task_id, values in rewards.items()}
+
+
+def task_success(rollouts: Iterable[Rollout]) -> dict[str, float]:
+    """Return each task's share of full successes: ``r_success`` where the environment has it, else reward ≥ 1."""
+    solved: dict[str, list[float]] = {}
+    for rollout in rollouts:
+        if rollout.reward is not None:
+            success = rollout.parts.get("r_success", float(rollout.reward >= 1.0))
+            solved.setdefault(rollout.task_id, []).append(success)
+    return {task_id: fmean(values) for task_id, values in solved.items()}

@@ -94,15 +94,20 @@ def assemble(config: Config, monitor: Monitor | None = None) -> Run:
     plan = plan_of(config)
     if (root / "plan.json").exists():
         claim(root, plan, {})
-    environment = environment_of(config)
-    learner = learner_of(config, environment)
-    claim(root, plan, about(learner, environment))
-    mirror = None
+    run = bench(config, root, monitor)
+    claim(root, plan, about(run.learner, run.environment))
     if config.tracking.name == "wandb":
         mirror = WandbMirror(root, config.tracking.project, config.tracking.mode, flatten(config))
-    metrics = Metrics(root / "metrics.jsonl", mirror)
+        run.metrics = Metrics(root / "metrics.jsonl", mirror)
+    return run
+
+
+def bench(config: Config, root: Path, monitor: Monitor | None = None) -> Run:
+    """Build everything a stage needs, with its files under ``root``, and claim nothing: for evaluations."""
+    environment = environment_of(config)
+    learner = learner_of(config, environment)
+    firewall, metrics = Firewall(secrets_of(environment)), Metrics(root / "metrics.jsonl")
     analyst = analyst_of(config, environment)
-    firewall = Firewall(secrets_of(environment))
     return Run(config, root, environment, learner, analyst, firewall, metrics, monitor or Silence())
 
 

@@ -4,7 +4,7 @@ The dataclasses are what omegaconf calls structured configs (no Literal, no tupl
 an error wherever it comes from. `check` refuses values that are out of range or contradict each other.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
@@ -200,6 +200,24 @@ def knobs(section: Any, prefix: str = "") -> Iterator[tuple[str, Any, dict[str, 
 def flatten(config: Config) -> dict[str, Any]:
     """Return dotted name → value, for plans and comparisons."""
     return {name: value for name, value, _ in knobs(config)}
+
+
+def unflatten(values: Mapping[str, Any]) -> Config:
+    """Return the config whose `flatten` gave ``values``; knobs that are absent keep their default.
+
+    Raises:
+        ConfigError: for a name that is no knob of this version.
+    """
+    config = Config()
+    for name, value in values.items():
+        *path, leaf = name.split(".")
+        section: Any = config
+        for step in path:
+            section = getattr(section, step, None)
+        if not hasattr(section, leaf):
+            raise ConfigError(f"{name} is no knob of this version of intraskill")
+        setattr(section, leaf, value)
+    return config
 
 
 def check(config: Config) -> Config:

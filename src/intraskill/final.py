@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, cast
 
-from intraskill.arms import bare_arm, plan_arm, run_arm, task_means
+from intraskill.arms import bare_arm, plan_arm, run_arm, task_means, task_success
 from intraskill.assembly import Run, panel
 from intraskill.method.intervals import mean_interval, paired_bootstrap, paired_counts
 from intraskill.method.rollouts import Rollout
@@ -31,15 +31,16 @@ def compare_start_and_final(run: Run, last_round: int) -> None:
         source = run.round_directory(round_index)
         run.learner.load(source / "checkpoint")
         arms |= _both_modes(run, directory, name, round_index, tasks)
-    means = {name: task_means(rollouts) for name, rollouts in arms.items()}
     report: dict[str, Any] = {
         "split": settings.split,
         "tasks": len(tasks),
         "repeats": settings.repeats,
-        "arms": {name: to_json(mean_interval(list(values.values()))) for name, values in means.items()},
-        "success": {name: _success(rollouts) for name, rollouts in arms.items()},
+        "arms": {name: _interval(task_means(rollouts)) for name, rollouts in arms.items()},
+        "success": {
+            name: to_json(mean_interval(list(task_success(rollouts).values()))) for name, rollouts in arms.items()
+        },
         "comparisons": {
-            f"{after} - {before}": _compare(run, means[before], means[after])
+            f"{after} - {before}": _compare(run, arms[before], arms[after])
             for before, after in (
                 ("start_free", "final_free"),
                 ("final_free", "final_pair"),
@@ -66,18 +67,18 @@ def _both_modes(
     return {f"{name}_free": free, f"{name}_pair": paired}
 
 
-def _success(rollouts: tuple[Rollout, ...]) -> dict[str, Any]:
-    """Return full success with its interval, counted per task."""
-    by_task: dict[str, list[float]] = {}
-    for rollout in rollouts:
-        if rollout.reward is not None:
-            by_task.setdefault(rollout.task_id, []).append(rollout.parts.get("r_success", float(rollout.reward >= 1.0)))
-    result: dict[str, Any] = to_json(mean_interval([sum(v) / len(v) for v in by_task.values()]))
+def _interval(by_task: dict[str, float]) -> Any:
+    return to_json(mean_interval(list(by_task.values())))
+
+
+def _compare(run: Run, before: tuple[Rollout, ...], after: tuple[Rollout, ...]) -> dict[str, Any]:
+    """Compare two arms task by task, by reward and by success, over the tasks scored in both."""
+    result: dict[str, Any] = {}
+    for name, measure in (("reward", task_means), ("success", task_success)):
+        first, second = measure(before), measure(after)
+        shared = sorted(set(first) & set(second))
+        one, two = {task: first[task] for task in shared}, {task: second[task] for task in shared}
+        interval = paired_bootstrap(one, two, seed=run.config.seed, resamples=run.config.final.resamples)
+        result[name] = to_json(interval)
+        result["tasks"] = to_json(paired_counts(one, two))
     return result
-
-
-def _compare(run: Run, before: dict[str, float], after: dict[str, float]) -> dict[str, Any]:
-    shared = sorted(set(before) & set(after))
-    first, second = {t: before[t] for t in shared}, {t: after[t] for t in shared}
-    interval = paired_bootstrap(first, second, seed=run.config.seed, resamples=run.config.final.resamples)
-    return {"difference": to_json(interval), "tasks": to_json(paired_counts(first, second))}

@@ -90,7 +90,8 @@ def cold_start(run: Run) -> State:
     ledger = record_fates(ledger, 0, proposals, validation.decision)
     curriculum = Curriculum(fixed_q(run.config.curriculum.skill_free_prob), _exposure(run, validation))
     state = State(0, run.learner.checkpoint, validation.decision.skill, curriculum, ledger)
-    edits = {"proposed": len(proposals), "taken": 0, "refused": 0}
+    taken = sum(chunk.id in state.skill.ids for proposal in proposals for chunk in proposal.chunks)
+    edits = {"proposed": len(proposals), "taken": taken, "refused": len(proposals) - taken}
     return commit(run, directory, state, round_row(state, validation, drafted, NO_FRONTIER, edits))
 
 
@@ -189,7 +190,7 @@ def round_line(row: dict[str, Any]) -> str:
     if gap is not None:
         text += f", gap {gap['mean']:+.3f} ± {gap['se']:.3f}"
     active = sum(chunk["status"] == "active" for chunk in row["chunks"])
-    return f"{text}, {active} active chunks, edits {row['edits']['taken']}/{row['edits']['proposed']} taken"
+    return f"{text}, {active} active chunks, {row['edits']['taken']} of {row['edits']['proposed']} edits taken"
 
 
 def _open_round(run: Run, round_index: int) -> Path:

@@ -17,7 +17,7 @@ def about(learner: Learner, environment: Environment) -> dict[str, Any]:
     """Return versions, git state and hashes, for the record."""
     return {
         "python": platform.python_version(),
-        "packages": {name: _version(name) for name in VERSIONED},
+        "packages": {name: version_of(name) for name in VERSIONED},
         "git": _git_state(),
         "checkpoint": learner.checkpoint,
         "conditions": dict(learner.conditions),
@@ -25,7 +25,8 @@ def about(learner: Learner, environment: Environment) -> dict[str, Any]:
     }
 
 
-def _version(package: str) -> str | None:
+def version_of(package: str) -> str | None:
+    """Return the installed version, or ``None``."""
     try:
         return version(package)
     except PackageNotFoundError:

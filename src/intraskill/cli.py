@@ -1,0 +1,255 @@
+"""The command line; the only file that knows Hydra.
+
+Flags and Hydra overrides (``key=value``, ``+exp=name``) mix in any order. Heavy packages load inside the command
+that needs them.
+"""
+
+import argparse
+import difflib
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from intraskill.config import Config, check, flatten, unflatten
+from intraskill.method.errors import ConfigError, IntraSkillError
+
+CONFIGS = Path(__file__).parent / "configs"
+OVERRIDE = re.compile(r"^[+~]{0,2}[A-Za-z_][\w./@-]*=")
+DEFAULT_EXPERIMENT = "quickstart"
+EPILOG = """overrides: any knob as key=value, and +exp=NAME for an experiment of configs/exp.
+examples:
+  intraskill train                                   the quickstart
+  intraskill train +exp=planted seed=3 run_dir=runs/p3
+  intraskill train +exp=shopsim --dry-run
+  intraskill eval --ckpt runs/quickstart --mode skill-free --split model_dev --repeats 2
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; an error on purpose becomes one sentence and exit status 2."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    overrides = [word for word in words if OVERRIDE.match(word)]
+    arguments = _parser().parse_args([word for word in words if not OVERRIDE.match(word)])
+    command: Callable[[argparse.Namespace, list[str]], int] = arguments.command
+    try:
+        return command(arguments, overrides)
+    except IntraSkillError as error:
+        sys.stderr.write(f"intraskill: {type(error).__name__}: {error}\n")
+        return 2
+    except KeyboardInterrupt:
+        sys.stderr.write("\nintraskill: stopped; the same command continues from the last saved step\n")
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="intraskill",
+        description="Train an agent with GRPO while a written skill evolves beside it.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    verbs = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def verb(name: str, text: str, command: Callable[[argparse.Namespace, list[str]], int]) -> argparse.ArgumentParser:
+        sub = verbs.add_parser(name, help=text, description=text)
+        sub.set_defaults(command=command)
+        return sub
+
+    train = verb("train", "run the whole loop, or continue it", _train)
+    train.add_argument("--dry-run", action="store_true", help="print the resolved plan and stop")
+    train.add_argument("--seed", type=int, help="same as seed=N")
+    train.add_argument("--run-dir", help="same as run_dir=DIR")
+    gate = verb("validate", "run the gate alone on a checkpoint and its skill", _validate)
+    panel = verb("eval", "evaluate a checkpoint on a split and compare it with other evaluations", _eval)
+    for sub in (gate, panel):
+        sub.add_argument("--ckpt", required=True, help="a run, a round, or a checkpoint directory")
+        sub.add_argument("--skill", help="skill file instead of the one beside the checkpoint")
+        sub.add_argument("--out", help="where to write (default: in the run)")
+        sub.add_argument("--tasks", type=int, help="at most so many tasks")
+    panel.add_argument("--mode", choices=("skill-free", "skill-augmented"), default="skill-free")
+    panel.add_argument("--split", default="model_dev", help="train, skill_validation, model_dev, audit or test")
+    panel.add_argument("--repeats", type=int, default=1, help="rollouts per task")
+    panel.add_argument("--against", help="another evaluation to compare with (its directory)")
+    verb("report", "print the tables of a run and rewrite its summary.json", _report).add_argument("run")
+    skill = verb("skill", "show or lint a skill", _skill)
+    skill.add_argument("action", choices=("show", "lint"))
+    skill.add_argument("source", metavar="RUN_OR_FILE")
+    verb("doctor", "check that this machine has what a run needs", _doctor)
+    return parser
+
+
+def compose(overrides: Sequence[str], *, experiment: str | None = DEFAULT_EXPERIMENT) -> Config:
+    """Return the checked config of an experiment and overrides.
+
+    Raises:
+        ConfigError: for an unknown key or experiment, with a suggestion, or a value that does not fit.
+    """
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_dir
+    from hydra.core.config_store import ConfigStore
+    from hydra.errors import HydraException
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    words = [_checked(word) for word in overrides]
+    if experiment is not None and not any(word.startswith("+exp=") for word in words):
+        words = [f"+exp={experiment}", *words]
+    ConfigStore.instance().store(name="schema", node=Config)
+    try:
+        with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+            composed = OmegaConf.to_object(hydra_compose("config", overrides=words))
+    except (HydraException, OmegaConfBaseException) as error:
+        cause = error.__cause__ or error
+        raise ConfigError(" ".join(str(cause).split("full_key")[0].split())) from error
+    assert isinstance(composed, Config)
+    return check(composed)
+
+
+def _checked(word: str) -> str:
+    """Refuse an unknown key or experiment with a suggestion; spell the override as Hydra wants it."""
+    name, _, value = word.partition("=")
+    key = name.lstrip("+~")
+    if key == "exp":
+        known = sorted(path.stem for path in (CONFIGS / "exp").glob("*.yaml"))
+        if value not in known:
+            raise ConfigError(f"there is no experiment {value!r}{_suggestion(value, known)}; choose {', '.join(known)}")
+        return f"+exp={value}"
+    if key.startswith("env.options."):
+        return f"++{key}={value}"
+    known = sorted(flatten(Config()))
+    if key not in known:
+        raise ConfigError(f"there is no knob {key!r}{_suggestion(key, known)}; all knobs stand in intraskill/config.py")
+    return f"{key}={value}"
+
+
+def _suggestion(word: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    if not close:
+        leaves = {name.rpartition(".")[2]: name for name in known}
+        leaf = difflib.get_close_matches(word.rpartition(".")[2], list(leaves), n=1, cutoff=0.6)
+        close = [leaves[leaf[0]]] if leaf else []
+    return f", did you mean {close[0]!r}?" if close else ""
+
+
+def _train(arguments: argparse.Namespace, overrides: list[str]) -> int:
+    flags = {"seed": arguments.seed, "run_dir": arguments.run_dir}
+    config = compose([*overrides, *(f"{key}={value}" for key, value in flags.items() if value is not None)])
+    from rich.console import Console
+
+    if arguments.dry_run:
+        from intraskill.report.dry_run import plan_table
+
+        Console().print(plan_table(config), highlight=False)
+        return 0
+    from intraskill.loop import run
+    from intraskill.report.live import monitor
+    from intraskill.report.summary import write_summary
+    from intraskill.report.tables import print_report
+
+    with monitor() as watcher:
+        root = run(config, watcher)
+    print_report(write_summary(root), str(root))
+    return 0
+
+
+def _config_beside(root: Path | None, overrides: list[str]) -> Config:
+    """Return the config that a checkpoint was trained with, plus overrides; the default one for loose weights."""
+    if root is None:
+        return compose(overrides)
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    from intraskill.runtime.run_directory import read_json
+
+    base = unflatten(read_json(root / "plan.json")["plan"])
+    words = [_checked(word).lstrip("+") for word in overrides]
+    try:
+        merged = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(base), OmegaConf.from_dotlist(words)))
+    except OmegaConfBaseException as error:
+        raise ConfigError(" ".join(str(error).split("full_key")[0].split())) from error
+    assert isinstance(merged, Config)
+    return check(merged)
+
+
+def _eval(arguments: argparse.Namespace, overrides: list[str]) -> int:
+    from intraskill import evaluate
+    from intraskill.assembly import bench
+    from intraskill.report.live import monitor
+    from intraskill.report.tables import print_evaluation
+
+    source = evaluate.find_source(Path(arguments.ckpt))
+    config = _config_beside(source.root, overrides)
+    augmented = arguments.mode == "skill-augmented"
+    skill = evaluate.skill_of(source, arguments.skill) if augmented else evaluate.Skill("")
+    root = Path(arguments.out) if arguments.out else (source.root or Path(".")) / "evals"
+    root.mkdir(parents=True, exist_ok=True)
+    against = [evaluate.read_evaluation(Path(arguments.against))] if arguments.against else None
+    panel = {"mode": arguments.mode, "split": arguments.split, "repeats": arguments.repeats, "tasks": arguments.tasks}
+    with monitor() as watcher:
+        found, directory = evaluate.evaluate(bench(config, root, watcher), source.checkpoint, skill=skill, **panel)
+    others = evaluate.comparable(root, found) if against is None else against
+    comparisons = [(other.name, evaluate.compare(other, found, seed=config.seed)) for other in others]
+    print_evaluation(found, comparisons, str(directory))
+    return 0
+
+
+def _validate(arguments: argparse.Namespace, overrides: list[str]) -> int:
+    from intraskill import evaluate
+    from intraskill.assembly import bench
+    from intraskill.report.live import monitor
+    from intraskill.report.tables import print_validation
+
+    source = evaluate.find_source(Path(arguments.ckpt))
+    limit = [f"gate.tasks={arguments.tasks}"] if arguments.tasks else []
+    config = _config_beside(source.root, [*overrides, *limit])
+    skill = evaluate.skill_of(source, arguments.skill)
+    root = Path(arguments.out) if arguments.out else (source.root or Path(".")) / "validations"
+    root.mkdir(parents=True, exist_ok=True)
+    with monitor() as watcher:
+        validation, directory = evaluate.validate(bench(config, root, watcher), source.checkpoint, skill)
+    print_validation(validation, skill, str(directory))
+    return 0
+
+
+def _report(arguments: argparse.Namespace, overrides: list[str]) -> int:
+    _no_overrides(overrides)
+    from intraskill.report.summary import write_summary
+    from intraskill.report.tables import print_report
+
+    print_report(write_summary(Path(arguments.run)), arguments.run)
+    return 0
+
+
+def _skill(arguments: argparse.Namespace, overrides: list[str]) -> int:
+    _no_overrides(overrides)
+    from intraskill.report.skill_lint import lint, skill_path
+
+    path = skill_path(arguments.source)
+    if arguments.action == "show":
+        sys.stdout.write(path.read_text(encoding="utf-8"))
+        return 0
+    problems, skill = lint(path)
+    for problem in problems:
+        sys.stdout.write(problem + "\n")
+    if skill is not None and not problems:
+        sys.stdout.write(f"{path}: {len(skill.chunks)} chunks, nothing to complain about\n")
+    return 1 if problems else 0
+
+
+def _doctor(arguments: argparse.Namespace, overrides: list[str]) -> int:
+    from intraskill.report.doctor import examine
+
+    findings = examine(compose(overrides))
+    for good, text in findings:
+        sys.stdout.write(f"{'ok ' if good else 'NO '} {text}\n")
+    return 0 if all(good for good, _ in findings) else 1
+
+
+def _no_overrides(overrides: list[str]) -> None:
+    if overrides:
+        raise ConfigError(f"this command takes no overrides, got {' '.join(overrides)}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

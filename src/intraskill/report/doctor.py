@@ -1,0 +1,80 @@
+"""``intraskill doctor``: what a run of this config needs, and whether it is here."""
+
+import importlib
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from intraskill.assembly import environment_of, policy_directory
+from intraskill.config import Config
+from intraskill.method.errors import IntraSkillError
+from intraskill.method.tasks import SPLITS
+from intraskill.provenance import VERSIONED, version_of
+
+FREE_BYTES = 1 << 30
+
+Finding = tuple[bool, str]
+
+
+def examine(config: Config) -> list[Finding]:
+    """Return one line per need, with whether it is met."""
+    found: list[Finding] = [(sys.version_info >= (3, 11), f"Python {sys.version.split()[0]} (3.11 or newer)")]
+    for package in VERSIONED:
+        installed = version_of(package)
+        found.append((installed is not None, f"{package} {installed or 'is missing: run make setup'}"))
+    found += [_torch(config), _policy(config), _environment(config), _disk(config)]
+    if config.rollout.engine != "torch":
+        found.append(_importable("vllm"))
+    if config.proposer.name == "openai":
+        found.append((config.proposer.api_key_env in os.environ, f"API key in ${config.proposer.api_key_env}"))
+    return found
+
+
+def _torch(config: Config) -> Finding:
+    try:
+        import torch
+    except ImportError as error:
+        return False, f"torch cannot be imported: {error}"
+    wanted = config.policy.device
+    here = wanted in ("auto", "cpu") or torch.cuda.is_available()
+    device = "GPU" if torch.cuda.is_available() else "CPU only"
+    return here, f"torch runs on {device}, {os.cpu_count()} cores; policy.device={wanted}"
+
+
+def _policy(config: Config) -> Finding:
+    if config.env.name == "planted":
+        return True, "the planted world needs no weights"
+    try:
+        directory = policy_directory(config.policy.path)
+    except IntraSkillError as error:
+        return False, str(error)
+    weights = [path for path in directory.iterdir() if path.suffix == ".safetensors"]
+    return bool(weights), f"weights in {directory}: {', '.join(path.name for path in weights) or 'none'}"
+
+
+def _environment(config: Config) -> Finding:
+    try:
+        environment = environment_of(config)
+        counts = ", ".join(
+            f"{len(environment.tasks(split))} {split}" for split in ("train", "skill_validation", "test")
+        )
+    except IntraSkillError as error:
+        return False, str(error)
+    return True, f"environment {config.env.name}: {counts} tasks"
+
+
+def _disk(config: Config) -> Finding:
+    place = Path(config.run_dir).absolute()
+    while not place.exists():
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    return free > FREE_BYTES and os.access(place, os.W_OK), f"{free / 2**30:.0f} GiB free and writable at {place}"
+
+
+def _importable(name: str) -> Finding:
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        return False, f"{name} cannot be imported: {error}"
+    return True, f"{name} can be imported"

@@ -1,0 +1,90 @@
+"""``--dry-run``: what a config would do, without a GPU, weights or a server."""
+
+import math
+from dataclasses import dataclass
+
+from rich.table import Table
+
+from intraskill.config import Config
+
+TOKENS_PER_SECOND = 2500.0
+"""Sampled tokens per second of the tiny policy, rollouts and updates together, on two cores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Counts of a whole run; those of data-dependent stages are the most that can happen.
+
+    Attributes:
+        groups_per_step: groups that one step runs, refills not counted.
+        train_rollouts: rollouts of all training steps.
+        review_rollouts: most re-runs of frontier tasks.
+        gate_pairs: bare and masked pairs of one gate; ``None`` = the whole split.
+        gate_rollouts: rollouts of all gates, full-skill arm included; ``None`` = it depends on the split.
+        final_rollouts: rollouts of the closing comparison; ``None`` = it depends on the split.
+        max_tokens: most tokens that all counted rollouts can sample.
+    """
+
+    groups_per_step: int
+    train_rollouts: int
+    review_rollouts: int
+    gate_pairs: int | None
+    gate_rollouts: int | None
+    final_rollouts: int | None
+    max_tokens: int
+
+
+def plan(config: Config) -> Plan:
+    """Return the counts of a run."""
+    grpo, gate, final = config.grpo, config.gate, config.final
+    groups = math.ceil(grpo.groups_per_step * grpo.oversample)
+    train = config.rounds * grpo.steps_per_round * groups * grpo.group_size
+    frontier = config.rounds * grpo.steps_per_round * groups
+    if config.frontier.max_tasks is not None:
+        frontier = min(frontier, config.rounds * config.frontier.max_tasks)
+    arms = 3 if gate.full_arm else 2
+    gate_rollouts = None if gate.tasks is None else (config.rounds + 1) * arms * gate.tasks
+    final_rollouts = None if final.tasks is None else 4 * final.tasks * final.repeats
+    review = 2 * config.triage.reruns * frontier
+    counted = train + review + config.coldstart.tasks + (gate_rollouts or 0) + (final_rollouts or 0)
+    tokens = min(config.rollout.max_turns * config.rollout.max_new_tokens, config.rollout.max_context)
+    return Plan(groups, train, review, gate.tasks, gate_rollouts, final_rollouts, counted * tokens)
+
+
+def plan_table(config: Config) -> Table:
+    """Return the plan as a table, with a time estimate where speeds were measured."""
+    found = plan(config)
+    grpo, rollout = config.grpo, config.rollout
+    whole = "whole split"
+    table = Table(title="Resolved plan", title_justify="left")
+    table.add_column("what")
+    table.add_column("how many", justify="right")
+    table.add_column("how")
+    rows = [
+        ("rounds", config.rounds, f"× {grpo.steps_per_round} steps, after the cold start"),
+        ("cold start", config.coldstart.tasks, f"rollouts, at most {config.coldstart.max_drafts} drafts"),
+        ("groups per step", found.groups_per_step, f"{grpo.groups_per_step} used, {grpo.reserve_groups} in reserve"),
+        ("training", found.train_rollouts, f"rollouts, {grpo.group_size} per group"),
+        ("review", found.review_rollouts, f"rollouts at most, 2 × {config.triage.reruns} per frontier task"),
+        ("gate pairs", found.gate_pairs or whole, "bare and masked, each round and the cold start"),
+        ("gate", found.gate_rollouts or "–", "rollouts, full-skill arm included"),
+        ("closing comparison", _count(found.final_rollouts), f"rollouts on {config.final.split}, 4 arms"),
+        ("tokens", f"≤ {found.max_tokens:,}", f"sampled; ≤ {rollout.max_new_tokens} × {rollout.max_turns} an episode"),
+        ("time", _time(config, found), "estimate"),
+    ]
+    for what, how_many, how in rows:
+        table.add_row(what, f"{how_many:,}" if isinstance(how_many, int) else str(how_many), how)
+    return table
+
+
+def _count(number: int | None) -> int | str:
+    return "whole split" if number is None else number
+
+
+def _time(config: Config, found: Plan) -> str:
+    if config.env.name == "planted":
+        return "seconds"
+    if config.policy.path != "tiny":
+        return "unknown: measure one round"
+    typical = found.max_tokens / 3
+    return f"about {max(1, round(typical / TOKENS_PER_SECOND / 60))} min on two cores"

@@ -1,0 +1,70 @@
+"""``RUN/summary.json``: the final table as data. Documented and stable.
+
+    rounds   [{round, r_free, r_pair, gap: {mean, se, low, high, n},
+               frontier: {groups, model_deficit, skill_deficit, environment, undecided},
+               edits: {proposed, taken, refused},
+               chunks: [{id, title, beta, se, exposure, status}]}]
+    final    the closing comparison, or null: arms, success, comparisons with paired 95 % intervals and task counts
+    timing   {total_s, stages: {stage: seconds}}                the only wall-clock times
+    tokens   {sampled, prompt, rollouts}
+
+Each round also carries ``checkpoint``, ``skill``, ``skill_free_prob`` and the intervals of R_free and R_pair. A chunk's
+``status`` is active, retired or refused.
+"""
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from intraskill.method.errors import ArtifactError
+from intraskill.runtime.run_directory import is_sealed, read_json, write_json
+from intraskill.runtime.tracking import Metrics
+
+
+def summarise(root: Path) -> dict[str, Any]:
+    """Collect the summary of a run, finished or not, from its artifacts.
+
+    Raises:
+        ArtifactError: when ``root`` is no run, or an artifact is corrupt.
+    """
+    if not (root / "plan.json").exists():
+        raise ArtifactError(f"{root} is no run directory: it holds no plan.json")
+    plan = read_json(root / "plan.json")
+    rounds = [read_json(path / "round.json") for path in sorted(root.glob("round_*")) if is_sealed(path)]
+    final = read_json(root / "final" / "final.json") if is_sealed(root / "final") else None
+    closed = final is not None or plan["plan"]["final.tasks"] == 0
+    rows = Metrics(root / "metrics.jsonl").rows()
+    return {
+        "version": 1,
+        "seed": plan["plan"]["seed"],
+        "environment": plan["plan"]["env.name"],
+        "finished": len(rounds) == plan["plan"]["rounds"] + 1 and closed,
+        "rounds": rounds,
+        "final": final,
+        "timing": _timing(rows),
+        "tokens": {
+            "sampled": _total(rows, "sampled_tokens"),
+            "prompt": _total(rows, "prompt_tokens"),
+            "rollouts": _total(rows, "rollouts") + _total(rows, "rollouts_run"),
+        },
+    }
+
+
+def write_summary(root: Path) -> dict[str, Any]:
+    """Write ``summary.json`` and return it."""
+    summary = summarise(root)
+    write_json(root / "summary.json", summary)
+    return summary
+
+
+def _total(rows: list[dict[str, Any]], name: str) -> int:
+    keys = (f"eval/{name}", f"train/{name}") if name != "rollouts" else ("eval/rollouts",)
+    return int(sum(row.get(key) or 0 for row in rows for key in keys))
+
+
+def _timing(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    stages: defaultdict[str, float] = defaultdict(float)
+    for row in rows:
+        seconds = row.get("eval/time_s", row.get("train/step_time_s", 0.0))
+        stages[row["stage"]] += seconds
+    return {"total_s": round(sum(stages.values()), 1), "stages": {k: round(v, 1) for k, v in stages.items()}}

@@ -1,0 +1,174 @@
+"""Tables for people: a run's rounds and chunks, a validation, an evaluation. A number comes with its uncertainty."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from intraskill.evaluate import Comparison, Evaluation
+from intraskill.method.skill import Skill
+from intraskill.runtime.records import to_json
+from intraskill.validation import Validation
+
+Row = Mapping[str, Any]
+STATUS_STYLES = {"active": "green", "retired": "yellow", "refused": "red"}
+
+
+def interval(data: Row | None, *, signed: bool = False) -> str:
+    """Return ``0.312 [0.280, 0.344]``, or a dash for what was not measured."""
+    if data is None:
+        return "–"
+    number = "{:+.3f}" if signed else "{:.3f}"
+    low, high = number.format(data["low"]), number.format(data["high"])
+    return f"{number.format(data['mean'])} [{low}, {high}]"
+
+
+def rounds_table(rounds: Sequence[Row]) -> Table:
+    """One line per round: R_free, R_pair and gap with 95 % intervals, verdicts, edits, q."""
+    table = Table(title="Rounds on skill-validation (95 % intervals over tasks)", title_justify="left")
+    for name in ("round", "R_free", "R_pair", "gap", "frontier"):
+        table.add_column(name, justify="left", no_wrap=name != "frontier")
+    table.add_column("model/skill/env/undecided")
+    table.add_column("edits taken/refused")
+    table.add_column("active")
+    table.add_column("next q", justify="right")
+    for row in rounds:
+        frontier, edits = row["frontier"], row["edits"]
+        verdicts = [frontier[name] for name in ("model_deficit", "skill_deficit", "environment", "undecided")]
+        table.add_row(
+            str(row["round"]),
+            interval(row["r_free_interval"]),
+            interval(row["r_pair_interval"]),
+            interval(row["gap"], signed=True),
+            str(frontier["groups"]),
+            "/".join(map(str, verdicts)),
+            f"{edits['taken']}/{edits['refused']}",
+            str(sum(chunk["status"] == "active" for chunk in row["chunks"])),
+            f"{row['skill_free_prob']:.2f}",
+        )
+    return table
+
+
+def chunks_table(rounds: Sequence[Row]) -> Table:
+    """One line per chunk: β ± SE in every round, then its present exposure and status."""
+    table = Table(title="Contributions β ± SE by round, relative to no skill", title_justify="left")
+    table.add_column("chunk", max_width=40)
+    for row in rounds:
+        table.add_column(f"round {row['round']}", no_wrap=True)
+    table.add_column("exposure", justify="right")
+    table.add_column("status")
+    last: dict[str, Row] = {chunk["id"]: chunk for row in rounds for chunk in row["chunks"]}
+    current = {chunk["id"] for chunk in rounds[-1]["chunks"]} if rounds else set()
+    for chunk_id, chunk in last.items():
+        cells = []
+        for row in rounds:
+            found = next((c for c in row["chunks"] if c["id"] == chunk_id), None)
+            cells.append("" if found is None else f"{found['beta']:+.3f} ± {found['se']:.3f}")
+        exposure = chunk["exposure"] if chunk_id in current else None
+        status = Text(chunk["status"], STATUS_STYLES.get(chunk["status"], ""))
+        table.add_row(chunk["title"], *cells, "" if exposure is None else f"{exposure:.2f}", status)
+    return table
+
+
+def final_table(final: Row) -> Table:
+    """The closing comparison: four arms, then paired differences with gained and lost tasks."""
+    title = f"Start and final pair on {final['split']} ({final['tasks']} tasks × {final['repeats']})"
+    table = Table(title=title, title_justify="left")
+    for name in ("arm or difference", "reward", "success", "tasks gained/lost"):
+        table.add_column(name)
+    for name, reward in final["arms"].items():
+        table.add_row(name.replace("_", ", "), interval(reward), interval(final["success"][name]), "")
+    for name, found in final["comparisons"].items():
+        counts = found["tasks"]
+        table.add_row(
+            name.replace("_", ", "),
+            interval(found["reward"], signed=True),
+            interval(found["success"], signed=True),
+            f"{counts['gained']}/{counts['lost']}",
+        )
+    return table
+
+
+def report(summary: Row, root: str) -> RenderableType:
+    """Return everything that ends a run: tables, times, the directory and what to do next."""
+    parts: list[RenderableType] = []
+    if summary["rounds"]:
+        parts += [rounds_table(summary["rounds"]), chunks_table(summary["rounds"])]
+    if summary["final"] is not None:
+        parts.append(final_table(summary["final"]))
+    timing, tokens = summary["timing"], summary["tokens"]
+    parts.append(
+        f"{timing['total_s']:.0f} s, {tokens['rollouts']:,} rollouts, {tokens['sampled']:,} tokens sampled, "
+        f"{tokens['prompt']:,} read as prompts"
+    )
+    parts.append(next_commands(root, len(summary["rounds"]) - 1, finished=summary["finished"]))
+    return Group(*parts)
+
+
+def next_commands(root: str, last_round: int, *, finished: bool) -> str:
+    """Return the run directory and the commands that make sense now."""
+    if not finished:
+        return f"Run directory: {root} (unfinished: the same command continues it)"
+    newest = f"{root}/round_{last_round:03d}"
+    return "\n".join(
+        [
+            f"Run directory: {root}",
+            "Next:",
+            f"  intraskill skill show {root}",
+            f"  git diff --no-index {root}/round_000/skill.md {newest}/skill.md",
+            f"  intraskill eval --ckpt {newest} --mode skill-free --split model_dev --repeats 2",
+            f"  intraskill validate --ckpt {newest}",
+            f"  intraskill report {root}",
+        ]
+    )
+
+
+def print_report(summary: Row, root: str) -> None:
+    """Print the report of a run."""
+    _console().print(report(summary, root), highlight=False)
+
+
+def print_evaluation(found: Evaluation, comparisons: Sequence[tuple[str, Comparison]], directory: str) -> None:
+    """Print an evaluation and its paired differences to others of the same panel."""
+    console = _console()
+    title = (
+        f"{found.mode} on {found.split}: {len(found.rewards)} tasks × {found.repeats}, checkpoint {found.checkpoint}"
+    )
+    table = Table(title=title, title_justify="left")
+    for name in ("evaluation or difference to", "reward", "success", "tasks gained/lost/both/neither"):
+        table.add_column(name)
+    table.add_row(found.name, interval(to_json(found.reward)), interval(to_json(found.success)), "")
+    for name, comparison in comparisons:
+        counts = comparison.tasks
+        table.add_row(
+            f"− {name}",
+            interval(to_json(comparison.reward), signed=True),
+            interval(to_json(comparison.success), signed=True),
+            f"{counts.gained}/{counts.lost}/{counts.both}/{counts.neither}",
+        )
+    console.print(table, f"Saved in {directory}", highlight=False)
+
+
+def print_validation(validation: Validation, skill: Skill, directory: str) -> None:
+    """Print what the gate found: β ± SE per chunk and its verdict, R_free, R_pair and gap."""
+    found, titles = validation.contributions, {chunk.id: chunk.title for chunk in skill.chunks}
+    table = Table(title=f"Contributions over {found.num_pairs} pairs, relative to no skill", title_justify="left")
+    for name in ("chunk", "β ± SE", "95 % interval", "verdict"):
+        table.add_column(name)
+    columns = zip(found.chunk_ids, found.beta_J, found.se_J, found.low_J, found.high_J, strict=True)
+    for chunk_id, beta, se, low, high in columns:
+        verdict = "keep" if chunk_id in validation.decision.kept else "drop"
+        table.add_row(titles[chunk_id], f"{beta:+.3f} ± {se:.3f}", f"[{low:+.3f}, {high:+.3f}]", verdict)
+    rewards = (
+        f"R_free {interval(to_json(validation.r_free))}, R_pair {interval(to_json(validation.r_pair))}, "
+        f"gap {interval(to_json(validation.gap), signed=True)}"
+    )
+    _console().print(table, rewards, f"Saved in {directory}", sep="\n", highlight=False)
+
+
+def _console() -> Console:
+    """Outside a terminal 160 columns, so that tables are not torn."""
+    console = Console()
+    return console if console.is_terminal else Console(width=160)
