@@ -100,10 +100,16 @@ def compose(overrides: Sequence[str], *, experiment: str | None = DEFAULT_EXPERI
         with initialize_config_dir(str(CONFIGS), version_base="1.3"):
             composed = OmegaConf.to_object(hydra_compose("config", overrides=words))
     except (HydraException, OmegaConfBaseException) as error:
-        cause = error.__cause__ or error
-        raise ConfigError(" ".join(str(cause).split("full_key")[0].split())) from error
+        raise ConfigError(_sentence(error.__cause__ or error)) from error
     assert isinstance(composed, Config)
     return check(composed)
+
+
+def _sentence(error: BaseException) -> str:
+    """Return omegaconf's message as one sentence that begins with the knob's name."""
+    message, _, rest = str(error).partition("full_key:")
+    key = f"{rest.split()[0]}: " if rest.split() else ""
+    return key + " ".join(message.split())
 
 
 def _checked(word: str) -> str:
@@ -167,7 +173,7 @@ def _config_beside(root: Path | None, overrides: list[str]) -> Config:
     try:
         merged = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(base), OmegaConf.from_dotlist(words)))
     except OmegaConfBaseException as error:
-        raise ConfigError(" ".join(str(error).split("full_key")[0].split())) from error
+        raise ConfigError(_sentence(error)) from error
     assert isinstance(merged, Config)
     return check(merged)
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from intraskill.assembly import environment_of, policy_directory
 from intraskill.config import Config
 from intraskill.method.errors import IntraSkillError
-from intraskill.method.tasks import SPLITS
 from intraskill.provenance import VERSIONED, version_of
 
 FREE_BYTES = 1 << 30

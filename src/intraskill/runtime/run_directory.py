@@ -21,12 +21,17 @@ REMEDY = "restore it, or delete {round} and every later round and run the same c
 
 
 @contextlib.contextmanager
-def _disk(path: Path) -> Iterator[None]:
-    """Turn a full disk into one clear error; what was committed before stays."""
+def full_disk_is_one_error(path: Path) -> Iterator[None]:
+    """Turn a full disk into one clear error; what was committed before stays.
+
+    Raises:
+        ArtifactError: when the block failed for want of space, whichever library noticed it.
+    """
     try:
         yield
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+    except Exception as error:
+        full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        if not full and os.strerror(errno.ENOSPC) not in str(error):
             raise
         raise ArtifactError(
             f"the disk is full: {path} was not written. Nothing committed is lost; free some space and run the same "
@@ -46,7 +51,7 @@ def write_text(path: Path, text: str) -> None:
         ArtifactError: when the disk is full.
     """
     aside = path.with_name(f".{path.name}.tmp")
-    with _disk(path):
+    with full_disk_is_one_error(path):
         try:
             with aside.open("w", encoding="utf-8", newline="\n") as stream:
                 stream.write(text)
@@ -131,7 +136,7 @@ class PartialLog:
                 kept.append(json.loads(line))
             except ValueError:
                 break
-        with _disk(self._aside), self._aside.open("r+b") as stream:
+        with full_disk_is_one_error(self._aside), self._aside.open("r+b") as stream:
             stream.truncate(sum(len(line) + 1 for line in content[: len(kept)]))
         return kept
 
@@ -141,7 +146,7 @@ class PartialLog:
 
     def append(self, rows: Sequence[Any]) -> None:
         """Append rows in one write and sync them; a failed write is cut back."""
-        with _disk(self._aside), self._aside.open("ab") as stream:
+        with full_disk_is_one_error(self._aside), self._aside.open("ab") as stream:
             start = stream.tell()
             try:
                 stream.write("".join(dumps(row) + "\n" for row in rows).encode())
@@ -164,7 +169,7 @@ def directory_written_whole(path: Path) -> Iterator[Path]:
     """Yield an empty directory beside ``path`` that takes its name when the block ends without an error."""
     aside = path.with_name(f".{path.name}.tmp")
     shutil.rmtree(aside, ignore_errors=True)
-    with _disk(path):
+    with full_disk_is_one_error(path):
         try:
             aside.mkdir(parents=True)
             yield aside
@@ -233,7 +238,7 @@ def claim(root: Path, plan: Mapping[str, Any], about: Mapping[str, Any]) -> None
     if not path.exists():
         if root.exists() and any(item for item in root.iterdir() if not item.name.startswith(".")):
             raise ArtifactError(f"{root} is not empty and holds no plan.json; choose another run_dir or empty it")
-        with _disk(root):
+        with full_disk_is_one_error(root):
             root.mkdir(parents=True, exist_ok=True)
         write_json(path, {"plan": dict(plan), "about": dict(about)})
         return

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from intraskill.runtime.run_directory import dumps, write_text
+from intraskill.runtime.run_directory import dumps, full_disk_is_one_error, write_text
 
 
 class Monitor(Protocol):
@@ -73,7 +73,7 @@ class Metrics:
     def log(self, round_index: int, stage: str, step: int, values: Mapping[str, Any]) -> None:
         """Append one line and mirror it."""
         row = {"round": round_index, "stage": stage, "step": step, **values}
-        with self._path.open("a", encoding="utf-8") as stream:
+        with full_disk_is_one_error(self._path), self._path.open("a", encoding="utf-8") as stream:
             stream.write(dumps(row) + "\n")
         if self._mirror is not None:
             self._mirror.log(row)

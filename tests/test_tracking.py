@@ -1,0 +1,15 @@
+"""wandb mirrors metrics offline, for real: no account, no network."""
+
+from intraskill.runtime.tracking import Metrics, WandbMirror
+
+
+def test_wandb_writes_an_offline_run_beside_the_metrics(tmp_path, monkeypatch):
+    monkeypatch.setenv("WANDB_DATA_DIR", str(tmp_path))
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    metrics = Metrics(tmp_path / "metrics.jsonl", WandbMirror(tmp_path, "intraskill", "offline", {"seed": 0}))
+    metrics.log(1, "train", 0, {"train/reward": 0.5, "train/note": "text"})
+    metrics.close()
+    (run,) = (tmp_path / "wandb").glob("offline-run-*")
+    (log,) = run.glob("*.wandb")
+    assert b"train/reward" in log.read_bytes() and b"train/note" not in log.read_bytes()
+    assert metrics.rows() == [{"round": 1, "stage": "train", "step": 0, "train/reward": 0.5, "train/note": "text"}]
