@@ -33,8 +33,9 @@ class ExposureRule:
         Absolute, not scaled by the round's largest β: scaled, the last useless chunk would stay at the ceiling and
         the negative feedback of method §8.3 would be lost.
         """
-        share = min(max(beta, 0.0) / self.saturation, 1.0)
-        return min(self.floor + (self.ceiling - self.floor) * share, self.ceiling)
+        if beta >= self.saturation:
+            return self.ceiling
+        return min(self.floor + (self.ceiling - self.floor) * (max(beta, 0.0) / self.saturation), self.ceiling)
 
 
 def allocate_exposure(skill: Skill, contributions: Contributions, rule: ExposureRule) -> dict[ChunkId, float]:
