@@ -6,13 +6,13 @@ from typing import Any
 
 from intraskill.config import Config
 
-TASKS = {"train": 40, "skill_validation": 48, "model_dev": 20, "audit": 8, "test": 24}
+TASKS = {"train": 40, "skill_validation": 48, "model_dev": 20, "audit": 8, "test": 60}
 
 
 def planted_config(run_dir: Path, **options: Any) -> Config:
     config = Config(run_dir=str(run_dir), rounds=2)
     config.env.name = "planted"
-    config.env.options = {"tasks_per_split": TASKS, **options}
+    config.env.options = {"tasks_per_split": TASKS, "learning_rate": 0.3, **options}
     config.rollout.batch = 16
     config.grpo.steps_per_round, config.grpo.save_every_steps = 4, 2
     config.grpo.groups_per_step, config.grpo.group_size = 4, 4

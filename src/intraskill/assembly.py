@@ -87,6 +87,7 @@ def assemble(config: Config, monitor: Monitor | None = None) -> Run:
 
     Raises:
         ConfigError: for a config that makes no sense.
+        SkillFormatError: for a draft that is not a skill.
         ArtifactError: when the directory belongs to another plan.
     """
     check(config)
@@ -94,6 +95,7 @@ def assemble(config: Config, monitor: Monitor | None = None) -> Run:
     plan = plan_of(config)
     if (root / "plan.json").exists():
         claim(root, plan, {})
+    draft_of(config)
     run = bench(config, root, monitor)
     claim(root, plan, about(run.learner, run.environment))
     if config.tracking.name == "wandb":
