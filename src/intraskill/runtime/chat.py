@@ -70,6 +70,10 @@ class ChatCodec:
         """Tokens of a tool message and of the opening of the policy's next turn, after the policy's EOS."""
         return self._encode(self._before + self._plain(text) + self._after)
 
+    def action(self, text: str) -> tuple[int, ...]:
+        """Tokens of an action text and the EOS token that ends it, as a demonstration shows them."""
+        return (*self._encode(text), self.stop_id)
+
     def decode(self, token_ids: Sequence[int]) -> str:
         """Text of one action, without the EOS token that ends it; other special tokens stay visible."""
         ids = token_ids[:-1] if token_ids and token_ids[-1] == self.stop_id else token_ids

@@ -17,10 +17,10 @@ from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.vocabulary import BRANDS, COLORS, DOMAINS
 from intraskill.method.randomness import child_seed, uniform
+from intraskill.runtime.chat import BASE_SYSTEM, ChatCodec
 from intraskill.runtime.demonstrations import Demonstration, Mix, demonstrate
 from intraskill.runtime.muon import Muon
 
-BASE_SYSTEM = "You are a shopping agent."
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 SKELETONS = (
     '<tool_call>\n{"name": "search", "arguments": {"query": "',
@@ -129,30 +129,30 @@ def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForC
     return Qwen3ForCausalLM(config)
 
 
-def encode(demo: Demonstration, tokenizer: PreTrainedTokenizerFast, tools: Sequence[dict]) -> tuple[list[int], list[int]]:
-    """Return token ids (T,) and a mask (T,) that is 1 on the assistant's tokens and their end mark."""
-    system = f"{BASE_SYSTEM}\n\n{demo.skill_text}" if demo.skill_text else BASE_SYSTEM
-    text = [({"role": "system", "content": system}), *demo.messages]
-    ids: list[int] = tokenizer.apply_chat_template(text, tools=list(tools), tokenize=True, return_dict=False)
-    header = tokenizer.encode("<|im_start|>assistant\n", add_special_tokens=False)
-    mask, inside = [0] * len(ids), False
-    for i, token in enumerate(ids):
-        mask[i] = int(inside)
-        if inside and token == tokenizer.eos_token_id:
-            inside = False
-        elif ids[max(0, i + 1 - len(header)) : i + 1] == header:
-            inside = True
+def encode(demo: Demonstration, codec: ChatCodec) -> tuple[list[int], list[int]]:
+    """Return token ids (T,) and a mask (T,) that is 1 on the assistant's tokens and their end mark.
+
+    The codec is the one that rollouts use, so a demonstration is token-exact with what the policy will see.
+    """
+    first, *rest = demo.messages
+    ids = list(codec.prompt(demo.skill_text, first["content"]))
+    mask = [0] * len(ids)
+    for message in rest:
+        own = message["role"] == "assistant"
+        tokens = codec.action(message["content"]) if own else codec.observation(message["content"])
+        ids.extend(tokens)
+        mask.extend([int(own)] * len(tokens))
     return ids, mask
 
 
 def train(recipe: Recipe, out: Path, log: Callable[[dict[str, float]], None]) -> None:
     """Run the whole recipe and write tokenizer, weights, ``recipe.json`` and ``training.jsonl`` into ``out``."""
     worlds = [ShopWorld("small", seed, page_size=recipe.page_size) for seed in recipe.worlds]
-    tools = worlds[0].tools
     stream = demonstrations(recipe, worlds)
     sample = [next(stream) for _ in range(600)]
     texts = [demo.skill_text for demo in sample] + [m["content"] for demo in sample for m in demo.messages]
     tokenizer = build_tokenizer([*texts, *(_FIXED_TEXTS * 40)], recipe.vocabulary)
+    codec = ChatCodec(tokenizer, worlds[0].tools)
     model = build_model(recipe, tokenizer)
     optimizers = _optimizers(recipe, model)
     stream, started = demonstrations(recipe, worlds), time.monotonic()
@@ -160,7 +160,7 @@ def train(recipe: Recipe, out: Path, log: Callable[[dict[str, float]], None]) ->
     with (out / "training.jsonl").open("w") as rows:
         for step in range(recipe.steps):
             scale = min(1.0, (step + 1) / 30) * min(1.0, max(0.02, 2 * (1 - step / recipe.steps)))
-            batch = [encode(next(stream), tokenizer, tools) for _ in range(recipe.batch)]
+            batch = [encode(next(stream), codec) for _ in range(recipe.batch)]
             row = _step(model, optimizers, batch, recipe, scale)
             if (step + 1) % 20 == 0:
                 row = {"step": step + 1, **row, "seconds": round(time.monotonic() - started, 1)}
