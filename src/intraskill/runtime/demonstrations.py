@@ -107,14 +107,30 @@ def junk_chunk(draw: Draw) -> Chunk:
     title = draw.pick(GENERIC_TITLES + tuple(name for rule in TAUGHT for name in titles(rule)))
     kind = draw.uniform()
     if kind < 0.55:
-        rule = draw.pick(phrasings(draw.pick(TAUGHT))[0])
-        words = rule.rstrip(".").split()
-        if kind < 0.35:
-            return Chunk(title, " ".join([draw.pick(_NEGATIONS), words[0].lower(), *words[1:]]) + ".")
-        return Chunk(title, " ".join(draw.shuffle(words)).capitalize() + ".")
+        rule = draw.pick(TAUGHT)
+        text = draw.pick(phrasings(rule)[0])
+        return Chunk(title, _negated(text, draw) if kind < 0.35 else _shuffled(text, draw))
     count = 4 + int(draw.uniform() * 6)
     words = [draw.pick(_FILLER) if draw.uniform() < 0.4 else _invented_word(draw) for _ in range(count)]
     return Chunk(title, " ".join(words).capitalize() + ".")
+
+
+def negated_chunk(rule: str, draw: Draw) -> Chunk:
+    """Return a held-out phrasing of a rule with "Do not" or its like before it."""
+    return Chunk(draw.pick(titles(rule)), _negated(draw.pick(phrasings(rule)[1]), draw))
+
+
+def shuffled_chunk(rule: str, draw: Draw) -> Chunk:
+    """Return the words of a held-out phrasing in a drawn order."""
+    return Chunk(draw.pick(titles(rule)), _shuffled(draw.pick(phrasings(rule)[1]), draw))
+
+
+def _negated(text: str, draw: Draw) -> str:
+    return f"{draw.pick(_NEGATIONS)} {text[0].lower()}{text[1:]}"
+
+
+def _shuffled(text: str, draw: Draw) -> str:
+    return " ".join(draw.shuffle(text.rstrip(".").split())).capitalize() + "."
 
 
 def _invented_word(draw: Draw) -> str:

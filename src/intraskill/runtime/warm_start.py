@@ -4,6 +4,7 @@ Source: Qwen3 architecture from Transformers; Muon from torch (matrices), AdamW 
 auxiliary next-token loss on all tokens made it learn far faster than the action loss alone.
 """
 
+import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -169,7 +170,8 @@ def train(recipe: Recipe, out: Path, log: Callable[[dict[str, float]], None]) ->
                 log(row)
     model.to(torch.bfloat16).save_pretrained(out)
     tokenizer.save_pretrained(out)
-    (out / "recipe.json").write_text(json.dumps(asdict(recipe), indent=2) + "\n")
+    sha256 = hashlib.sha256((out / "model.safetensors").read_bytes()).hexdigest()
+    (out / "recipe.json").write_text(json.dumps({**asdict(recipe), "sha256": sha256}, indent=2) + "\n")
 
 
 def _optimizers(recipe: Recipe, model: Qwen3ForCausalLM) -> list[torch.optim.Optimizer]:
