@@ -19,7 +19,7 @@ def test_all_wrong_is_the_special_case_of_zero_thresholds(rewards: list[float]) 
 def test_a_group_stuck_at_one_low_partial_reward_belongs_to_the_frontier() -> None:
     rule = FrontierRule(max_mean=0.3, max_std=0.05)
     assert is_frontier([0.25] * 8, rule)
-    assert not is_frontier([0.25] * 7 + [1.0], rule)
+    assert not is_frontier([0.0] * 7 + [1.0], rule)
     assert not is_frontier([0.5] * 8, rule)
 
 
