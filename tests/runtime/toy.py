@@ -37,7 +37,7 @@ TEMPLATE = """{%- for message in messages %}
 
 
 class CountingSession:
-    """Counts the letter ``e`` in what the policy says, for up to four actions of one task."""
+    """Counts the vowels in what the policy says, for up to four actions of one task."""
 
     def __init__(self, version: str) -> None:
         self.version, self.said, self.task_id, self.done = version, [], "", False
@@ -63,14 +63,14 @@ class CountingSession:
             raise KeyError("slot 3")
         self.said.append(action)
         self.done = len(self.said) == 1 + len(self.task_id) % 4
-        reward = sum(text.count("e") for text in self.said) / 10 if self.done else 0.0
-        parts = {"r_letters": reward} if self.done else {}
+        reward = sum(text.count(vowel) for text in self.said for vowel in "aeiou") / 10 if self.done else 0.0
+        parts = {"r_vowels": reward} if self.done else {}
         ending = "purchase" if self.done else ""
         return Outcome(self.page(), self.state(), "executed", "say", action[:5], self.done, reward, parts, ending)
 
     def terminate(self, reason: str) -> Outcome:
         self.done = True
-        return Outcome("", self.state(), reason, "", "", True, 0.0, {"r_letters": 0.0}, reason)
+        return Outcome("", self.state(), reason, "", "", True, 0.0, {"r_vowels": 0.0}, reason)
 
 
 class CountingWorld:
@@ -78,7 +78,7 @@ class CountingWorld:
 
     family = "counting"
     tools = TOOLS
-    reward_parts = ("r_letters",)
+    reward_parts = ("r_vowels",)
 
     def __init__(self, version: str = "counting-1") -> None:
         self.version = version
@@ -125,7 +125,9 @@ def tokenizer():
     return loaded
 
 
-def write_model(directory: Path, *, seed: int = 0, hidden: int = 32, vocabulary: int = 512, layers: int = 2) -> Path:
+def write_model(
+    directory: Path, *, seed: int = 0, hidden: int = 32, vocabulary: int = 512, layers: int = 2, ending: float = 4.0
+) -> Path:
     """Save a random Qwen3 with grouped keys and its tokenizer."""
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
@@ -147,13 +149,17 @@ def write_model(directory: Path, *, seed: int = 0, hidden: int = 32, vocabulary:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = Qwen3ForCausalLM(config)
-        # Random weights give flat distributions, which would hide errors: sharpen them. Coordinate 0 is alike in all
-        # tokens but the EOS token, which makes answers end after about eight tokens.
-        for parameter in model.parameters():
+        # Random weights give flat distributions, which would hide errors: sharpen them. Coordinate 0 is a constant
+        # that no layer writes to, so that it can raise the logit of the EOS token and make answers end.
+        for name, parameter in model.named_parameters():
             if parameter.ndim == 2:
                 parameter.data.mul_(8)
-        model.model.embed_tokens.weight.data[:, 0] = 1.0
-        model.model.embed_tokens.weight.data[words.eos_token_id, 0] = 2.0
+            if name.endswith(("o_proj.weight", "down_proj.weight")):
+                parameter.data[0] = 0.0
+        table = model.model.embed_tokens.weight.data
+        table[:, 0] = 1.0
+        constant = model.model(torch.arange(5, 50)[None]).last_hidden_state[0, :, 0].mean().item()
+        table[words.eos_token_id, 0] += ending / constant
     words.save_pretrained(directory)
     model.save_pretrained(directory)
     return directory

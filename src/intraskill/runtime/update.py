@@ -71,6 +71,7 @@ class Updater:
         for _ in range(self.settings.updates_per_batch):
             metrics = self._step(batch, old)
         metrics["train/zero_variance_groups"] = float(batch.zero_variance)
+        metrics["train/fault_rollouts"] = float(sum(r.fault is not None for g in groups for r in g.rollouts))
         return metrics
 
     def _batch(self, groups: Sequence[GroupResult]) -> _Batch:
