@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from intraskill.runtime.policy import Policy, load_policy
-
 from runtime.toy import write_model
+
+from intraskill.runtime.policy import Policy, load_policy
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,10 +1,10 @@
 """The chat codec: append-only, token-exact, closed to injected special tokens."""
 
 import pytest
+from runtime.toy import SKILL, TOOLS, tokenizer
+
 from intraskill.method.errors import ConfigError
 from intraskill.runtime.chat import ChatCodec
-
-from runtime.toy import SKILL, TOOLS, tokenizer
 
 
 @pytest.fixture

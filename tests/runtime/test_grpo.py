@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+
 from intraskill.method.errors import ConfigError
 from intraskill.runtime.grpo import (
     BatchTotals,

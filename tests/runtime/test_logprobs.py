@@ -4,14 +4,14 @@ import dataclasses
 
 import pytest
 import torch
+from runtime.toy import CountingWorld, episode
+
 from intraskill.method.rollouts import Rollout
 from intraskill.method.skill import BARE
 from intraskill.runtime import logprobs as logprobs_module
 from intraskill.runtime.logprobs import batch_logprobs, micro_batches, sampled_logprobs
 from intraskill.runtime.policy import Policy
 from intraskill.runtime.trainer import TorchLearner, TrainerSettings
-
-from runtime.toy import CountingWorld, episode
 
 LOGPROB_TOLERANCE = 1e-5
 GRADIENT_TOLERANCE = 1e-5

@@ -1,13 +1,13 @@
 """Episodes: token-exact, append-only, and a bad one is data."""
 
 import pytest
+from runtime.toy import SKILL, TOOLS, CountingWorld, episode
+
 from intraskill.method.skill import BARE
 from intraskill.runtime.chat import ChatCodec
 from intraskill.runtime.policy import Policy
 from intraskill.runtime.rollout import RolloutLimits, boundary, run_episodes
 from intraskill.runtime.torch_engine import TorchEngine
-
-from runtime.toy import SKILL, TOOLS, CountingWorld, episode
 
 LIMITS = RolloutLimits(max_turns=6, max_new_tokens=40, max_context=1000, rollout_batch=64)
 TASKS = ("aaa", "bbbb", "ccccc", "dddddd")

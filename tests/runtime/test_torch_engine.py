@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+
 from intraskill.method.errors import ConfigError
 from intraskill.runtime.policy import Policy
 from intraskill.runtime.torch_engine import TorchEngine, _by_padded_size

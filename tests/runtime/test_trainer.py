@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from runtime.toy import SKILL, CountingWorld, episode, group_of, write_model
+
 from intraskill.method.errors import CheckpointError, ConfigError, NothingToLearnError
 from intraskill.method.rollouts import GroupResult
 from intraskill.method.skill import BARE
 from intraskill.runtime.policy import LoraSettings, Policy, load_policy
 from intraskill.runtime.trainer import TorchLearner, TrainerSettings
-
-from runtime.toy import SKILL, CountingWorld, episode, group_of, write_model
 
 SETTINGS = TrainerSettings(lr=3e-3, max_turns=4, max_new_tokens=24, max_context=600, token_budget=1500)
 GRADIENT_TOLERANCE = 1e-4

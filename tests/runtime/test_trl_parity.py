@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from intraskill.runtime.grpo import BatchTotals, Objective, mismatch_weights, reduce_losses, token_losses
 from intraskill.runtime.policy import Policy, load_policy
 from intraskill.runtime.trainer_settings import LOSSES

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+
 from intraskill.environments.protocol import Opening, Outcome
 from intraskill.method.errors import EnvironmentFault
 from intraskill.method.randomness import child_seed, uniform

@@ -111,7 +111,7 @@ class Updater:
             advantages = torch.tensor([batch.advantages[i] for i in members], device=self.policy.device)
             sampled = sampled_logprobs(part, self.policy.device)
             loss = self._loss(part, scored, old[index], sampled, advantages, batch.totals)
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             now, mask = scored.logprobs.detach(), scored.mask
             sums["loss"] += loss.item()
             sums["entropy"] += float((scored.entropy * mask).sum())
