@@ -23,11 +23,12 @@ def planted_config(run_dir: Path, **options: Any) -> Config:
 
 
 def content(root: Path) -> dict[str, Any]:
-    """Every file's bytes; of metrics everything but wall-clock times."""
+    """Every file's bytes; of metrics everything but wall-clock times, of the plan the plan."""
     files: dict[str, Any] = {
         str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()
     }
     files["metrics.jsonl"] = timeless(files["metrics.jsonl"])
+    files["plan.json"] = json.loads(files["plan.json"])["plan"]  # the rest is the state of git, which may move
     return files
 
 

@@ -76,12 +76,33 @@ def test_a_run_killed_once_ends_in_the_same_bytes(whole, tmp_path, share):
     assert [name for name in {*found, *expected} if found.get(name) != expected.get(name)] == []
 
 
+@pytest.mark.slow
+def test_a_small_run_killed_at_every_third_sync_ends_in_the_same_bytes(tmp_path):
+    def small(name):
+        sizes = {"train": 12, "skill_validation": 30, "test": 8}
+        config = planted_config(tmp_path / name, tasks_per_split=sizes)
+        config.rounds, config.grpo.steps_per_round, config.grpo.save_every_steps = 1, 3, 1
+        config.grpo.groups_per_step, config.frontier.max_tasks, config.rollout.batch = 2, 2, 30
+        return config
+
+    assert run_until(small("whole"), 0) == 0
+    syncs = int((tmp_path / "whole" / ".syncs").read_text())
+    (tmp_path / "whole" / ".syncs").unlink()
+    expected = content(tmp_path / "whole")
+    for moment in range(2, syncs + 1, 3):
+        name = f"killed-{moment}"
+        assert run_until(small(name), moment) == -signal.SIGKILL
+        assert run_until(small(name), 0) == 0
+        (tmp_path / name / ".syncs").unlink()
+        found = content(tmp_path / name)
+        assert [key for key in {*found, *expected} if found.get(key) != expected.get(key)] == [], moment
+
+
 def test_another_seed_gives_other_bytes(whole, tmp_path):
     expected, _ = whole
     config = planted_config(tmp_path / "run", fault_rate=0.01)
     config.seed = 1
     assert run_until(config, 0) == 0
-    assert content(tmp_path / "run")["round_002/skill.md"] != expected["round_002/bare.jsonl"]
     assert content(tmp_path / "run")["round_002/bare.jsonl"] != expected["round_002/bare.jsonl"]
 
 

@@ -109,7 +109,7 @@ def bench(config: Config, root: Path, monitor: Monitor | None = None) -> Run:
     environment = environment_of(config)
     learner = learner_of(config, environment)
     firewall, metrics = Firewall(secrets_of(environment)), Metrics(root / "metrics.jsonl")
-    analyst = analyst_of(config, environment)
+    analyst = analyst_of(config, environment, root)
     return Run(config, root, environment, learner, analyst, firewall, metrics, monitor or Silence())
 
 
@@ -221,16 +221,20 @@ class OwnAnalyst:
         return Analysis(tuple(self.propose(rollouts, skill)))
 
 
-def analyst_of(config: Config, environment: Environment) -> Analyst | None:
+def analyst_of(config: Config, environment: Environment, root: Path) -> Analyst | None:
     """Return the analyst that the config asks for; a world that brings its own keeps it under ``rules``.
 
-    Raises:
-        ConfigError: for one that is not built yet.
+    An LLM's answers are cached under ``root``, so a resumed run asks nothing twice.
     """
-    if config.proposer.name == "none":
+    proposer = config.proposer
+    if proposer.name == "none":
         return None
-    if config.proposer.name == "openai":
-        raise ConfigError("proposer.name=openai is planned, not built; use proposer.name=rules")
+    if proposer.name == "openai":
+        from intraskill.runtime.analyst_llm import LlmAnalyst
+        from intraskill.runtime.llm import Endpoint, JsonClient
+
+        endpoint = Endpoint(proposer.base_url, proposer.model, proposer.api_key_env)
+        return LlmAnalyst(JsonClient(endpoint, root / "llm_cache"), proposer.max_calls)
     own = getattr(environment, "propose", None)
     if own is not None:
         return OwnAnalyst(own)

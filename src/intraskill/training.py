@@ -77,6 +77,8 @@ def train(
         run.learner.load(directory / "checkpoint")
     else:
         _train_steps(run, directory, round_index, groups, skill)
+    # Here and not at the end of the training: a kill right after the commit must not leave it behind.
+    shutil.rmtree(directory / "train_state", ignore_errors=True)
     return tuple(from_json(GroupResult, row, path) for row in read_jsonl(path))
 
 
@@ -107,7 +109,6 @@ def _train_steps(run: Run, directory: Path, round_index: int, groups: Sequence[G
     with directory_written_whole(directory / "checkpoint") as aside:
         run.learner.save(aside)
     log.commit()
-    shutil.rmtree(states, ignore_errors=True)
 
 
 def _resume(run: Run, states: Path, round_index: int) -> tuple[int, int]:
