@@ -48,6 +48,7 @@ def test_a_dry_run_prints_the_published_plan_without_a_gpu(capsys):
     assert status == 0 and "20,480" in out and "6,000" in out
     found = plan(Config())
     assert found.train_rollouts == 2 * 20 * 8 * 8 and found.gate_rollouts is None
+    assert plan(Config(), {"skill_validation": 100}).gate_rollouts == 3 * 3 * 100
 
 
 def test_flags_and_overrides_mix_in_any_order(capsys):

@@ -1,11 +1,14 @@
 """``--dry-run``: what a config would do, without a GPU, weights or a server."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rich.table import Table
 
+from intraskill.assembly import environment_of
 from intraskill.config import Config
+from intraskill.method.tasks import SPLITS
 
 TOKENS_PER_SECOND = 2500.0
 """Sampled tokens per second of the tiny policy, rollouts and updates together, on two cores."""
@@ -34,8 +37,22 @@ class Plan:
     max_tokens: int
 
 
-def plan(config: Config) -> Plan:
-    """Return the counts of a run."""
+def split_sizes(config: Config) -> Mapping[str, int]:
+    """Return the tasks per split: counted in an embedded world, as stated in the options of any other."""
+    if config.env.name in ("shopworld", "planted"):
+        environment = environment_of(config)
+        return {split: len(environment.tasks(split)) for split in SPLITS}
+    return {str(split): int(size) for split, size in config.env.options.get("split_sizes", {}).items()}
+
+
+def _limited(limit: int | None, size: int | None) -> int | None:
+    known = [number for number in (limit, size) if number is not None]
+    return min(known, default=None)
+
+
+def plan(config: Config, sizes: Mapping[str, int] | None = None) -> Plan:
+    """Return the counts of a run whose splits hold ``sizes`` tasks; an unknown split counts as its limit."""
+    sizes = sizes or {}
     grpo, gate, final = config.grpo, config.gate, config.final
     groups = math.ceil(grpo.groups_per_step * grpo.oversample)
     train = config.rounds * grpo.steps_per_round * groups * grpo.group_size
@@ -43,19 +60,19 @@ def plan(config: Config) -> Plan:
     if config.frontier.max_tasks is not None:
         frontier = min(frontier, config.rounds * config.frontier.max_tasks)
     arms = 3 if gate.full_arm else 2
-    gate_rollouts = None if gate.tasks is None else (config.rounds + 1) * arms * gate.tasks
-    final_rollouts = None if final.tasks is None else 4 * final.tasks * final.repeats
+    pairs, reported = _limited(gate.tasks, sizes.get("skill_validation")), _limited(final.tasks, sizes.get(final.split))
+    gate_rollouts = None if pairs is None else (config.rounds + 1) * arms * pairs
+    final_rollouts = None if reported is None else 4 * reported * final.repeats
     review = 2 * config.triage.reruns * frontier
     counted = train + review + config.coldstart.tasks + (gate_rollouts or 0) + (final_rollouts or 0)
     tokens = min(config.rollout.max_turns * config.rollout.max_new_tokens, config.rollout.max_context)
-    return Plan(groups, train, review, gate.tasks, gate_rollouts, final_rollouts, counted * tokens)
+    return Plan(groups, train, review, pairs, gate_rollouts, final_rollouts, counted * tokens)
 
 
 def plan_table(config: Config) -> Table:
     """Return the plan as a table, with a time estimate where speeds were measured."""
-    found = plan(config)
+    found = plan(config, split_sizes(config))
     grpo, rollout = config.grpo, config.rollout
-    whole = "whole split"
     table = Table(title="Resolved plan", title_justify="left")
     table.add_column("what")
     table.add_column("how many", justify="right")
@@ -66,8 +83,8 @@ def plan_table(config: Config) -> Table:
         ("groups per step", found.groups_per_step, f"{grpo.groups_per_step} used, {grpo.reserve_groups} in reserve"),
         ("training", found.train_rollouts, f"rollouts, {grpo.group_size} per group"),
         ("review", found.review_rollouts, f"rollouts at most, 2 × {config.triage.reruns} per frontier task"),
-        ("gate pairs", found.gate_pairs or whole, "bare and masked, each round and the cold start"),
-        ("gate", found.gate_rollouts or "–", "rollouts, full-skill arm included"),
+        ("gate pairs", _count(found.gate_pairs), "bare and masked, each round and the cold start"),
+        ("gate", _count(found.gate_rollouts), "rollouts, full-skill arm included"),
         ("closing comparison", _count(found.final_rollouts), f"rollouts on {config.final.split}, 4 arms"),
         ("tokens", f"≤ {found.max_tokens:,}", f"sampled; ≤ {rollout.max_new_tokens} × {rollout.max_turns} an episode"),
         ("time", _time(config, found), "estimate"),

@@ -1,0 +1,7 @@
+"""``python -m intraskill``."""
+
+import sys
+
+from intraskill.cli import main
+
+sys.exit(main())
