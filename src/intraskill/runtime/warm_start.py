@@ -4,15 +4,18 @@ Source: Qwen3 architecture from Transformers; Muon from torch (matrices), AdamW 
 auxiliary next-token loss on all tokens made it learn far faster than the action loss alone.
 """
 
+import copy
 import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from intraskill.environments.shopworld import ShopWorld
@@ -56,6 +59,7 @@ class Recipe:
         steps: optimizer steps.
         batch: demonstrations per step.
         micro_tokens: token budget of one forward pass.
+        threads: replicas that share a step's micro-batches.
         learning_rate: AdamW, embeddings and norms.
         muon_rate: Muon, hidden matrices.
         auxiliary: weight of the next-token loss on tokens that are not actions.
@@ -63,13 +67,14 @@ class Recipe:
     """
 
     mix: Mix = field(default_factory=Mix)
-    steps: int = 1200
+    steps: int = 1000
     batch: int = 16
-    micro_tokens: int = 2000
+    micro_tokens: int = 1000
+    threads: int = 2
     learning_rate: float = 2e-3
     muon_rate: float = 0.02
     auxiliary: float = 0.4
-    vocabulary: int = 1536
+    vocabulary: int = 1280
     hidden: int = 128
     layers: int = 4
     heads: int = 4
@@ -90,13 +95,24 @@ def demonstrations(recipe: Recipe, worlds: Sequence[ShopWorld]) -> Iterator[Demo
 
 
 def build_tokenizer(texts: Sequence[str], vocabulary: int) -> PreTrainedTokenizerFast:
-    """Train a byte-level BPE: whole words, single digits, and one token for each fixed part of a tool call."""
+    """Train a byte-level BPE: whole words, pairs of digits, and one token for each fixed part of a tool call."""
     tokenizer = Tokenizer(models.BPE())
-    words = pre_tokenizers.Split(Regex(r" ?[A-Za-z]+|[0-9]|\n+| ?[^\sA-Za-z0-9]+|\s"), "isolated")
+    # A word is one token wherever it stands (after a blank, an equals sign, a line break, or first): a small model
+    # then copies it from page to action without learning that " red" and "red" are the same word.
+    tokenizer.normalizer = normalizers.Sequence(
+        [
+            normalizers.Prepend(" "),
+            normalizers.Replace(Regex(r"^ (?![A-Za-z])"), ""),
+            normalizers.Replace(Regex(r"\n(?=[A-Za-z])"), "\n "),
+            normalizers.Replace(Regex(r"=(?=[A-Za-z])"), "= "),
+        ]
+    )
+    words = pre_tokenizers.Split(Regex(r" ?[A-Za-z]+|[0-9]{2}|[0-9]|\n+| ?[^\sA-Za-z0-9]+|\s"), "isolated")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [words, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
     )
-    tokenizer.decoder = decoders.ByteLevel()
+    undo = decoders.Replace(Regex(r'(?<=["=\n]) (?=[A-Za-z])|^ (?=[A-Za-z])'), "")
+    tokenizer.decoder = decoders.Sequence([decoders.ByteLevel(), undo])
     trainer = trainers.BpeTrainer(
         vocab_size=vocabulary - len(SKELETONS),
         special_tokens=list(SPECIAL),
@@ -155,14 +171,14 @@ def train(recipe: Recipe, out: Path, log: Callable[[dict[str, float]], None]) ->
     tokenizer = build_tokenizer([*texts, *(_FIXED_TEXTS * 40)], recipe.vocabulary)
     codec = ChatCodec(tokenizer, worlds[0].tools)
     model = build_model(recipe, tokenizer)
-    optimizers = _optimizers(recipe, model)
+    optimizers, replicas = _optimizers(recipe, model), Replicas(model, recipe.threads)
     stream, started = demonstrations(recipe, worlds), time.monotonic()
     out.mkdir(parents=True, exist_ok=True)
     with (out / "training.jsonl").open("w") as rows:
         for step in range(recipe.steps):
             scale = min(1.0, (step + 1) / 30) * min(1.0, max(0.02, 2 * (1 - step / recipe.steps)))
             batch = [encode(next(stream), codec) for _ in range(recipe.batch)]
-            row = _step(model, optimizers, batch, recipe, scale)
+            row = _step(replicas, optimizers, batch, recipe, scale)
             if (step + 1) % 20 == 0:
                 row = {"step": step + 1, **row, "seconds": round(time.monotonic() - started, 1)}
                 rows.write(json.dumps(row) + "\n")
@@ -185,8 +201,39 @@ def _optimizers(recipe: Recipe, model: Qwen3ForCausalLM) -> list[torch.optim.Opt
     return [muon, adam]
 
 
+class Replicas:
+    """Copies of one model that share its weights but not its gradients, one per thread.
+
+    On two cores this trains the tiny policy 1.8 × faster than torch's own threads, which its small matrices starve.
+    The sum of the gradients has a fixed order, so the result does not depend on timing.
+    """
+
+    def __init__(self, model: Qwen3ForCausalLM, count: int) -> None:
+        self.models = [model, *(copy.deepcopy(model) for _ in range(count - 1))]
+        for replica in self.models[1:]:
+            for own, shared in zip(replica.parameters(), model.parameters(), strict=True):
+                own.data = shared.data
+        self._pool = ThreadPoolExecutor(count)
+
+    def map(self, work: Callable[[Qwen3ForCausalLM, Any], torch.Tensor], parts: Sequence[Any]) -> torch.Tensor:
+        """Run ``work(model, part)`` for every part, part k on replica k mod count; sum results and gradients."""
+        shares = [parts[k :: len(self.models)] for k in range(len(self.models))]
+        jobs = [self._pool.submit(_run_share, work, *pair) for pair in zip(self.models, shares, strict=True)]
+        total = sum((job.result() for job in jobs), start=torch.zeros(2))
+        for replica in self.models[1:]:
+            for own, shared in zip(replica.parameters(), self.models[0].parameters(), strict=True):
+                if own.grad is not None:
+                    shared.grad = own.grad if shared.grad is None else shared.grad + own.grad
+                    own.grad = None
+        return total
+
+
+def _run_share(work: Callable[[Qwen3ForCausalLM, Any], torch.Tensor], model: Qwen3ForCausalLM, share: Any) -> torch.Tensor:
+    return sum((work(model, part) for part in share), start=torch.zeros(2))
+
+
 def _step(
-    model: Qwen3ForCausalLM,
+    replicas: Replicas,
     optimizers: list[torch.optim.Optimizer],
     batch: list[tuple[list[int], list[int]]],
     recipe: Recipe,
@@ -195,8 +242,9 @@ def _step(
     batch.sort(key=lambda pair: len(pair[0]))
     actions = sum(sum(mask) for _, mask in batch)
     others = sum(len(ids) for ids, _ in batch) - actions
-    total = torch.zeros(2)
-    for ids, mask in _micro_batches(batch, recipe.micro_tokens):
+
+    def backward(model: Qwen3ForCausalLM, part: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        ids, mask = part
         hidden = model.model(input_ids=ids, use_cache=False).last_hidden_state[:, :-1]
         targets, kind = ids[:, 1:], mask[:, 1:]
         action, other = (
@@ -204,8 +252,10 @@ def _step(
             for k, n in ((1, actions), (0, others))
         )
         (action + recipe.auxiliary * other).backward()
-        total += torch.stack([action, other]).detach()
-    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        return torch.stack([action, other]).detach()
+
+    total = replicas.map(backward, list(_micro_batches(batch, recipe.micro_tokens)))
+    torch.nn.utils.clip_grad_norm_(replicas.models[0].parameters(), 1.0)
     for optimizer in optimizers:
         for group in optimizer.param_groups:
             group["lr"] = group["base"] * scale

@@ -52,7 +52,7 @@ class RuleShopper:
     def _query(self) -> list[str]:
         brand = self._brands if "search_persona" in self._rules else []
         features = self._features if "search_features" in self._rules else []
-        return [*brand, *features, self._noun]
+        return [self._noun, *features, *brand]
 
 
 class Oracle:

@@ -4,7 +4,7 @@
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from intraskill.environments.shopworld.catalogue import Catalogue, OptionValue, Product
@@ -65,12 +65,23 @@ def generate(preset: str, seed: int) -> tuple[Catalogue, tuple[ShopTask, ...]]:
     nouns = [(domain, aisle, noun) for domain in DOMAINS for aisle in domain.aisles for noun in domain.aisles[aisle]]
     keep = set(shuffled([noun for *_, noun in nouns], seed, "types")[: size.types])
     kept = [entry for entry in nouns if entry[2] in keep]
-    ids = iter(shuffled([f"{a}{n:03d}" for a in "bcdfghkmpqrtvwxz" for n in range(1000)], seed, "ids"))
+    ids = _product_ids(seed)
     products = [p for entry in kept for p in _family(seed, entry, size.per_type, [next(ids) for _ in range(size.per_type)])]
     catalogue = Catalogue(products)
     order = shuffled([product.id for product in products], seed, "targets")
     targets = itertools.islice(itertools.cycle(order), size.tasks)
     return catalogue, tuple(_task(seed, i, catalogue.by_id[target], catalogue) for i, target in enumerate(targets))
+
+
+def _product_ids(seed: int) -> Iterator[str]:
+    """Yield distinct ids, a letter and four digits each."""
+    seen: set[str] = set()
+    for number in itertools.count():
+        draw = int(uniform(seed, "product-id", number) * 160_000)
+        product_id = f"{'bcdfghkmpqrtvwxz'[draw // 10_000]}{draw % 10_000:04d}"
+        if product_id not in seen:
+            seen.add(product_id)
+            yield product_id
 
 
 def _pick(options: Sequence[str], seed: int, *where: str | int) -> str:

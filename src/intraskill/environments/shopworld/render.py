@@ -37,7 +37,7 @@ def _results(state: State) -> list[str]:
 def _product(state: State) -> list[str]:
     product, chosen = state["product"], state["selected_options"]
     missing = state["missing_option_axes"]  # a chosen axis can still be changed, but costs no more tokens
-    axes = [f"{axis}= {' '.join(state['available_options'][axis])}" for axis in missing]
+    axes = [f"{axis}={' '.join(state['available_options'][axis])}" for axis in missing]
     picked = " ".join(f"{axis}={value}" for axis, value in chosen.items()) or "none"
     return [f"{product['title']} ${state['selected_price']:g}", *axes, f"chosen: {picked}"]
 
