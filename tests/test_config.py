@@ -68,7 +68,7 @@ def test_a_config_survives_flattening():
         ("grpo.loss=ppo", "is not one of grpo, dr_grpo"),
         ("triage.min_valid=9", "exceeds triage.reruns"),
         ("proposer.name=openai", "needs proposer.model"),
-        ("rollout.max_context=40", "leaves no room"),
+        ("rollout.max_context=16", "leaves no room"),
         ("grpo.steps_per_round=0", "trains nothing"),
         ("seed=abc", "seed: .*could not be converted"),
         ("seed=-1", r"seed=-1 is outside \[0"),

@@ -109,7 +109,7 @@ def test_the_first_gate_refuses_the_harmful_draft_and_keeps_a_useful_one(tmp_pat
     config.env.options["tasks_per_split"] = {"train": 40, "skill_validation": 900}
     row = summarise(run(config))["rounds"][0]
     status = {chunk["title"]: chunk["status"] for chunk in row["chunks"]}
-    assert status["Take the first result"] == "retired" and status["Read the whole request"] == "active"
+    assert status["Take the first result"] == "refused" and status["Read the whole request"] == "active"
 
 
 def test_the_same_command_on_a_finished_run_changes_nothing(finished):

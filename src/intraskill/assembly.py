@@ -157,10 +157,12 @@ def learner_of(config: Config, environment: Environment) -> Learner:
 def _torch_learner(config: Config, environment: Environment) -> Learner:
     directory = policy_directory(config.policy.path)
     import torch
+    from transformers.utils import logging
 
     from intraskill.runtime.policy import LoraSettings, load_policy
     from intraskill.runtime.trainer import TorchLearner
 
+    logging.disable_progress_bar()
     torch.set_num_threads(config.threads)
     policy, device = config.policy, config.policy.device
     if device == "auto":

@@ -179,7 +179,7 @@ def round_row(
         "r_pair_interval": to_json(validation.r_pair),
         "frontier": frontier,
         "edits": edits,
-        "chunks": chunk_rows(validation, everything, exposure),
+        "chunks": chunk_rows(validation, everything, exposure, state.round_index),
     }
 
 

@@ -152,14 +152,20 @@ def _pair_arm(
     return mean_interval(list(together.values())), gap
 
 
-def chunk_rows(validation: Validation, everything: Skill, exposure: dict[str, float]) -> list[dict[str, Any]]:
-    """Return one row per chunk of the pool: β̂ ± SE, exposure and what became of it."""
+def chunk_rows(
+    validation: Validation, everything: Skill, exposure: dict[str, float], round_index: int
+) -> list[dict[str, Any]]:
+    """Return one row per chunk of the pool: β̂ ± SE, exposure and what became of it.
+
+    A draft that the first gate drops was never active: it is refused, not retired.
+    """
     decision, contributions = validation.decision, validation.contributions
     titles = {chunk.id: chunk.title for chunk in everything.chunks}
     columns = zip(contributions.chunk_ids, contributions.beta_J, contributions.se_J, strict=True)
     rows = []
     for chunk_id, beta, se in columns:
-        status = "active" if chunk_id in exposure else "retired" if chunk_id in decision.retired else "refused"
+        left = "retired" if chunk_id in decision.retired and round_index > 0 else "refused"
+        status = "active" if chunk_id in exposure else left
         rows.append(
             {
                 "id": chunk_id,
