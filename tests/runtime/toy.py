@@ -70,6 +70,8 @@ class CountingSession:
         return Outcome(self.page(), self.state(), "executed", "say", action[:5], self.done, reward, parts, ending)
 
     def terminate(self, reason: str) -> Outcome:
+        if self.done:
+            raise RuntimeError("the episode is over")
         self.done = True
         return Outcome("", self.state(), reason, "", "", True, 0.0, {"r_vowels": 0.0}, reason)
 

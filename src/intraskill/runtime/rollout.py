@@ -143,9 +143,8 @@ def _run_batch(lives: Sequence[_Live], engine: Engine, codec: ChatCodec, limits:
     turn = 0
     while True:
         for live in rows.values():
-            if len(live.prompt_ids) + len(live.token_ids) + len(live.appended) + limits.max_new_tokens > (
-                limits.max_context
-            ):
+            used = len(live.prompt_ids) + len(live.token_ids) + len(live.appended)
+            if not live.over and used + limits.max_new_tokens > limits.max_context:
                 live.stop("generation_length")
         rows = {row: live for row, live in rows.items() if not live.over}
         if not rows:
