@@ -73,7 +73,7 @@ class Recipe:
     threads: int = 2
     learning_rate: float = 2e-3
     muon_rate: float = 0.02
-    auxiliary: float = 0.4
+    auxiliary: float = 1.0
     vocabulary: int = 1280
     hidden: int = 128
     layers: int = 4
