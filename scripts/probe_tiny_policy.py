@@ -1,6 +1,6 @@
 """Ask whether the tiny policy reads the skill; write docs/results/tiny_policy_probes.csv.
 
-    python scripts/probe_tiny_policy.py [--policy DIR] [--episodes N]
+python scripts/probe_tiny_policy.py [--policy DIR] [--episodes N]
 """
 
 import argparse

@@ -47,7 +47,9 @@ def by_run(rows: list[Row]) -> dict[tuple[str, int], list[Row]]:
 def rounds_section(rounds: list[Row]) -> str:
     """Return the table of rounds."""
     lines = ["## Round by round (skill-validation)", "", "![R_free by round](docs/results/quickstart.png)", ""]
-    lines += table_head("condition", "seed", "round", "R_free", "R_pair", "gap", "model / skill deficits", "edits taken / refused")
+    lines += table_head(
+        "condition", "seed", "round", "R_free", "R_pair", "gap", "model / skill deficits", "edits taken / refused"
+    )
     for row in rounds:
         cells = [row["condition"], row["seed"], row["round"]]
         cells += [between(row, key, signed=key == "gap") for key in ("r_free", "r_pair", "gap")]
@@ -97,8 +99,12 @@ def answers_of(tables: Mapping[str, list[Row]]) -> dict[str, dict[int, str]]:
         "R_free rises on test: paired interval of the method excludes 0": {s: gain(tables, "method", s) for s in seeds},
         "the same for plain GRPO": {s: gain(tables, "plain GRPO", s) for s in seeds},
         "useful chunks whose β fell by more than 2 SE from their largest value": {s: fallen(tables, s) for s in seeds},
-        "the harmful chunk of the draft is refused at the first gate": {s: refused(tables, s, "Opening") for s in seeds},
-        "the useless chunk of the draft is refused at the first gate": {s: refused(tables, s, "Manners") for s in seeds},
+        "the harmful chunk of the draft is refused at the first gate": {
+            s: refused(tables, s, "Opening") for s in seeds
+        },
+        "the useless chunk of the draft is refused at the first gate": {
+            s: refused(tables, s, "Manners") for s in seeds
+        },
         "model deficits / skill deficits found by triage": {s: deficits(tables, s) for s in seeds},
     }
 
@@ -106,9 +112,9 @@ def answers_of(tables: Mapping[str, list[Row]]) -> dict[str, dict[int, str]]:
 def gain(tables: Mapping[str, list[Row]], condition: str, seed: int) -> str:
     """Return the paired gain of the skill-free policy with its verdict."""
     for row in tables["final"]:
-        if (row["condition"], row["seed"], row["measure"]) == (condition, seed, "reward"):
-            if row["what"] == "final_free - start_free":
-                return f"{'yes' if row['low'] > 0 else 'no'}: {between(row, '', signed=True)}"
+        where = (row["condition"], row["seed"], row["measure"], row["what"])
+        if where == (condition, seed, "reward", "final_free - start_free"):
+            return f"{'yes' if row['low'] > 0 else 'no'}: {between(row, '', signed=True)}"
     return "not measured"
 
 
@@ -173,8 +179,8 @@ def table_row(cells: Any) -> str:
 HEAD = """
 # Experiment report: the quickstart
 
-What `intraskill train` shows with the tiny policy on the embedded `ShopWorld` (preset `small`), over several seeds, beside
-plain GRPO from the same start with the same training tasks and number of training rollouts. Made by
+What `intraskill train` shows with the tiny policy on the embedded `ShopWorld` (preset `small`), over several seeds,
+beside plain GRPO from the same start with the same training tasks and number of training rollouts. Made by
 `python scripts/quickstart_seeds.py`; the raw rows are `docs/results/quickstart_rounds.csv`, `quickstart_chunks.csv` and
 `quickstart_final.csv`. The reward is `r_strict`: the product of its four components, so a purchase that misses one
 component wholly earns nothing. Intervals over tasks say how well one run's reward is known; how runs differ is
@@ -184,8 +190,8 @@ what the seeds show.
 LIMITS = """
 ## Limits
 
-- The tiny policy has about one million parameters and understands its own template grammar, not free language. The runs show
-  that the loop works; they say nothing about the size of the effect with a large model.
+- The tiny policy has about one million parameters and understands its own template grammar, not free language. The
+  runs show that the loop works; they say nothing about the size of the effect with a large model.
 - Seeds share one world and one set of start weights: they differ in sampling, contexts, masks and task order.
 - The validation split is queried by every gate of a run. The closing comparison on `test` is read once, at the end.
 - β is an additive approximation relative to no skill (see `paired_validation.md`). Here rules interact strongly by

@@ -24,23 +24,25 @@ MUG = Product(
 )
 GOAL = Goal(("ceramic", "nova"), {"color": "red", "size": "mini"}, 25.0, MUG.id, MUG.title, MUG.category)
 CHOSEN = {"color": "red", "size": "mini"}
+BLUE_MINI, BLUE_JUMBO = {"color": "blue", "size": "mini"}, {"color": "blue", "size": "jumbo"}
+OTHER = replace(GOAL, category=("x",))
 
 
 @pytest.mark.parametrize(
     ("product", "selected", "goal", "expected"),
     [
         (MUG, CHOSEN, GOAL, {"r_strict": 1.0, "r_success": 1.0, "r_loose": 1.0}),
-        (MUG, {"color": "blue", "size": "mini"}, GOAL, {"r_option": 0.5, "r_strict": 0.5, "r_success": 0.0, "r_loose": 0.8}),
-        (MUG, {"color": "blue", "size": "jumbo"}, GOAL, {"r_option": 0.0, "r_price": 0.0, "r_strict": 0.0, "r_loose": 0.4}),
+        (MUG, BLUE_MINI, GOAL, {"r_option": 0.5, "r_strict": 0.5, "r_success": 0.0, "r_loose": 0.8}),
+        (MUG, BLUE_JUMBO, GOAL, {"r_option": 0.0, "r_price": 0.0, "r_strict": 0.0, "r_loose": 0.4}),
         (MUG, {}, replace(GOAL, options={}), {"r_option": 1.0, "r_strict": 1.0}),
         (MUG, CHOSEN, replace(GOAL, attributes=("ceramic", "wool")), {"r_att": 0.5, "r_strict": 0.5}),
         (MUG, CHOSEN, replace(GOAL, attributes=("wool", "denim")), {"r_att": 0.0, "r_strict": 0.0, "r_loose": 0.6}),
         (MUG, CHOSEN, replace(GOAL, budget=None), {"r_price": 1.0}),
         (MUG, CHOSEN, replace(GOAL, budget=None, budget_stated=True), {"r_price": 0.0, "r_strict": 0.0}),
         (MUG, {"color": "red", "size": "jumbo"}, GOAL, {"r_price": 0.0}),
-        (MUG, CHOSEN, replace(GOAL, category=("x",), title="a b c d mug"), {"r_type": 0.5}),
-        (MUG, CHOSEN, replace(GOAL, category=("x",), title="mug " + "a b c d e f g h i j k"), {"r_type": 0.1}),
-        (MUG, CHOSEN, replace(GOAL, category=("x",), title="a wool coat"), {"r_type": 0.0, "r_strict": 0.0, "r_loose": 0.0}),
+        (MUG, CHOSEN, replace(OTHER, title="a b c d mug"), {"r_type": 0.5}),
+        (MUG, CHOSEN, replace(OTHER, title="mug " + "a b c d e f g h i j k"), {"r_type": 0.1}),
+        (MUG, CHOSEN, replace(OTHER, title="a wool coat"), {"r_type": 0.0, "r_strict": 0.0, "r_loose": 0.0}),
         (MUG, CHOSEN, replace(GOAL, category=("Kitchen", "DRINKWARE"), title="coat"), {"r_type": 1.0}),
     ],
 )  # fmt: skip

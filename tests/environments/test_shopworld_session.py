@@ -140,7 +140,7 @@ def test_bad_settings_and_unknown_tasks_are_refused(world: ShopWorld) -> None:
     ("text", "expected"),
     [
         ('<tool_call>{"name": "click", "arguments": {"value": "buy now"}}</tool_call>', ToolCall("click", "buy now")),
-        ('thinking… <tool_call>{"name": "search", "arguments": {"query": "a b"}}</tool_call>', ToolCall("search", "a b")),
+        ('so <tool_call>{"name": "search", "arguments": {"query": "a b"}}</tool_call>', ToolCall("search", "a b")),
         ('<tool_call>{"name": "pay", "arguments": {"value": "x"}}</tool_call>', "invalid_format"),
         ('<tool_call>{"name": "click", "arguments": {"query": "x"}}</tool_call>', "invalid_format"),
         ('<tool_call>{"name": "click", "arguments": {"value": 3}}</tool_call>', "invalid_format"),

@@ -9,7 +9,7 @@ import pytest
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.expert import RuleShopper
 from intraskill.environments.shopworld.lessons import MECHANISMS, USEFUL, lesson_chunk, phrasings
-from intraskill.environments.shopworld.search import B, FIELD_WEIGHTS, K1, SearchIndex, _fields, tokenize
+from intraskill.environments.shopworld.search import FIELD_WEIGHTS, K1, B, SearchIndex, _fields, tokenize
 from intraskill.environments.shopworld.session import PARAMETERS
 from intraskill.environments.tool_calls import write_call
 from intraskill.method.errors import SplitError

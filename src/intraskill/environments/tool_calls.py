@@ -1,8 +1,8 @@
 """Reading one tool call out of a policy's text, and writing one, in the Hermes/Qwen form.
 
-    <tool_call>
-    {"name": "search", "arguments": {"query": "waterproof jacket"}}
-    </tool_call>
+<tool_call>
+{"name": "search", "arguments": {"query": "waterproof jacket"}}
+</tool_call>
 """
 
 import json

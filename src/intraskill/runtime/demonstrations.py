@@ -19,10 +19,44 @@ from intraskill.method.skill import Chunk, Skill
 GENERIC_TITLES = ("Note", "Rule", "Tip", "Step", "Advice")
 PREAMBLES = ("# Shopping skill", "# Shopping", "# How to shop")
 _NEGATIONS = ("Do not", "Never", "There is no need to")
-_FILLER = (
-    "the a of to in and is shop page user order item price good time day people always never please when then "
-    "size color search click buy query brand wanted before money profile request happy fast"
-).split()
+_FILLER = [
+    "the",
+    "a",
+    "of",
+    "to",
+    "in",
+    "and",
+    "is",
+    "shop",
+    "page",
+    "user",
+    "order",
+    "item",
+    "price",
+    "good",
+    "time",
+    "day",
+    "people",
+    "always",
+    "never",
+    "please",
+    "when",
+    "then",
+    "size",
+    "color",
+    "search",
+    "click",
+    "buy",
+    "query",
+    "brand",
+    "wanted",
+    "before",
+    "money",
+    "profile",
+    "request",
+    "happy",
+    "fast",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +175,8 @@ def _shown_rules(mix: Mix, draw: Draw) -> list[str]:
     mode = draw.uniform()
     if mode < mix.bare_rate:
         return []
-    if mode < mix.bare_rate + mix.full_rate:
-        useful = list(USEFUL)
-    else:
-        useful = [rule for rule in USEFUL if draw.uniform() < 0.5]
+    share = 1.0 if mode < mix.bare_rate + mix.full_rate else 0.5
+    useful = [rule for rule in USEFUL if share == 1.0 or draw.uniform() < share]
     harmful = [rule for rule in HARMFUL if draw.uniform() < 0.2]
     return useful + harmful + [rule for rule in USELESS if draw.uniform() < 0.15]
 

@@ -16,7 +16,7 @@ class Learner(Protocol):
 
     @property
     def conditions(self) -> dict[str, str]:
-        """Hashes of everything else that a fair comparison must hold fixed: ``sampling``, ``prompt``, ``environment``."""
+        """Hashes of what else a fair comparison holds fixed: ``sampling``, ``prompt``, ``environment``."""
 
     def run(self, episodes: Sequence[Episode]) -> tuple[Rollout, ...]:
         """Run every episode at the current weights, in order; a technical failure becomes a `Rollout.fault`."""

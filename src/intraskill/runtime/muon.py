@@ -26,20 +26,20 @@ class Muon(torch.optim.Optimizer):
         for group in self.param_groups:
             for weight in group["params"]:
                 if weight.grad is not None:
-                    self._update(weight, group)
+                    self._update(weight, weight.grad, group)
 
-    def _update(self, weight: torch.Tensor, group: dict[str, Any]) -> None:
+    def _update(self, weight: torch.Tensor, gradient: torch.Tensor, group: dict[str, Any]) -> None:
         state = self.state[weight]
         average = state.setdefault("average", torch.zeros_like(weight))
-        average.lerp_(weight.grad, 1 - group["momentum"])
-        direction = orthogonalize(weight.grad.lerp(average, group["momentum"]))
+        average.lerp_(gradient, 1 - group["momentum"])
+        direction = orthogonalize(gradient.lerp(average, group["momentum"]))
         scale = max(1.0, weight.shape[0] / weight.shape[1]) ** 0.5
         weight.mul_(1 - group["lr"] * group["decay"]).add_(direction, alpha=-group["lr"] * scale)
 
 
 def orthogonalize(matrix: torch.Tensor) -> torch.Tensor:
     """Return a matrix (m, n) with nearly the same singular vectors and all singular values near 1."""
-    wide = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
+    wide: torch.Tensor = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
     wide = wide / (wide.norm() + 1e-7)
     for _ in range(_ITERATIONS):
         gram = wide @ wide.T

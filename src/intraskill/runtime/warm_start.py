@@ -228,7 +228,9 @@ class Replicas:
         return total
 
 
-def _run_share(work: Callable[[Qwen3ForCausalLM, Any], torch.Tensor], model: Qwen3ForCausalLM, share: Any) -> torch.Tensor:
+def _run_share(
+    work: Callable[[Qwen3ForCausalLM, Any], torch.Tensor], model: Qwen3ForCausalLM, share: Any
+) -> torch.Tensor:
     return sum((work(model, part) for part in share), start=torch.zeros(2))
 
 

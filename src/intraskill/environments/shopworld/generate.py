@@ -66,7 +66,7 @@ def generate(preset: str, seed: int) -> tuple[Catalogue, tuple[ShopTask, ...]]:
     keep = set(shuffled([noun for *_, noun in nouns], seed, "types")[: size.types])
     kept = [entry for entry in nouns if entry[2] in keep]
     ids = _product_ids(seed)
-    products = [p for entry in kept for p in _family(seed, entry, size.per_type, [next(ids) for _ in range(size.per_type)])]
+    products = [p for entry in kept for p in _family(seed, entry, list(itertools.islice(ids, size.per_type)))]
     catalogue = Catalogue(products)
     order = shuffled([product.id for product in products], seed, "targets")
     targets = itertools.islice(itertools.cycle(order), size.tasks)
@@ -88,11 +88,11 @@ def _pick(options: Sequence[str], seed: int, *where: str | int) -> str:
     return options[int(uniform(seed, *where) * len(options))]
 
 
-def _family(seed: int, entry: tuple[Domain, str, str], count: int, ids: list[str]) -> list[Product]:
+def _family(seed: int, entry: tuple[Domain, str, str], ids: list[str]) -> list[Product]:
     """Near-duplicates of one head noun; a price trap is a dearer twin of the product before it."""
     domain, aisle, noun = entry
     products: list[Product] = []
-    for k, product_id in enumerate(ids[:count]):
+    for k, product_id in enumerate(ids):
         where = ("product", noun, k)
         if products and uniform(seed, "trap", *where) < TRAP_RATE:
             products.append(_trap(products[-1], product_id, seed))

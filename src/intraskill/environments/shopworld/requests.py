@@ -67,5 +67,3 @@ def _persona(text: TaskText, seed: int, number: int) -> str:
 def _other_color(text: TaskText, seed: int, number: int) -> str:
     others = [color for color in COLORS if color != text.options.get("color")]
     return others[int(uniform(seed, "conflict-color", number) * len(others))]
-
-

@@ -14,7 +14,8 @@ from intraskill.environments.shopworld.reward import REWARD_PARTS, score
 from intraskill.environments.tool_calls import ToolCall, read_call
 
 if TYPE_CHECKING:
-    from intraskill.environments.shopworld.world import ShopTask, ShopWorld
+    from intraskill.environments.shopworld.generate import ShopTask
+    from intraskill.environments.shopworld.world import ShopWorld
 
 PARAMETERS = {"search": "query", "click": "value"}
 NEXT, PREV, BACK, ATTRIBUTES, BUY = "next >", "< prev", "back to search", "attributes", "buy now"
@@ -222,7 +223,9 @@ class ShopSession:
 
     def _require_open(self) -> None:
         if self._now.page == "terminal":
-            raise RuntimeError(f"the episode of {self._task_id} is over ({self._now.termination}); open another session")
+            raise RuntimeError(
+                f"the episode of {self._task_id} is over ({self._now.termination}); open another session"
+            )
         _ = self._task_id
 
 

@@ -90,7 +90,9 @@ class ShopWorld:
             SplitError: for an id that this world does not hold.
         """
         if task_id not in self._tasks:
-            raise SplitError(f"this world has no task {task_id!r}; it holds {len(self._tasks)} tasks of another seed or preset")
+            raise SplitError(
+                f"this world has no task {task_id!r}; it holds {len(self._tasks)} tasks of another seed or preset"
+            )
         return self._tasks[task_id]
 
     def open(self) -> ShopSession:
