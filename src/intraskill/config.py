@@ -52,7 +52,7 @@ class RolloutConfig:
     max_turns: int = knob(12, "actions per episode", "[1, 1000]")
     max_new_tokens: int = knob(48, "tokens per action", "[1, inf)")
     max_context: int = knob(2048, "tokens per episode, prompt included", "[16, inf)")
-    batch: int = knob(64, "episodes run together; a killed batch is re-run whole", "[1, inf)")
+    batch: int = knob(64, "episodes run together, shared by the workers; a killed batch is re-run whole", "[1, inf)")
     attempts: int = knob(3, "tries per validation episode before its task is set aside as faulted", "[1, 100]")
 
 
@@ -172,6 +172,9 @@ class Config:
     seed: int = knob(0, "seed of every draw of the run", "[0, inf)")
     run_dir: str = knob("runs/quickstart", "directory of the run; an unfinished run there is continued")
     threads: int = knob(1, "torch threads per process", "[1, 1024]")
+    workers: int = knob(
+        1, "threads that share rollout batches and micro-batches; pays for small models on a CPU", "[1, 64]"
+    )
     family: str | None = knob(None, "task family; null = the environment's own; another one is refused")
     rounds: int = knob(2, "outer-loop rounds after the cold start", "[0, 10000]")
     env: EnvConfig = field(default_factory=EnvConfig)

@@ -5,6 +5,7 @@ A bad rollout is data, not a crash: what an environment raises becomes `Rollout.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,13 +25,15 @@ class RolloutLimits:
         max_turns: actions.
         max_new_tokens: tokens of one action.
         max_context: tokens of prompt and everything after it.
-        rollout_batch: episodes that run at once.
+        rollout_batch: episodes that run in one batch.
+        workers: batches that run at once, each in a thread.
     """
 
     max_turns: int = 10
     max_new_tokens: int = 32
     max_context: int = 2048
     rollout_batch: int = 64
+    workers: int = 1
 
 
 @dataclass(slots=True)
@@ -110,15 +113,19 @@ def run_episodes(
         limits: limits of one episode.
         checkpoint: hash of the weights that the engine serves.
     """
-    finished: list[Rollout] = []
-    for first in range(0, len(episodes), limits.rollout_batch):
-        lives = [_Live(episode) for episode in episodes[first : first + limits.rollout_batch]]
+
+    def run(batch: Sequence[Episode]) -> list[Rollout]:
+        lives = [_Live(episode) for episode in batch]
         prompts: dict[tuple[str, str], tuple[int, ...]] = {}
         for live in lives:
             _open(live, env, codec, prompts)
         _run_batch([live for live in lives if not live.over], engine, codec, limits)
-        finished += [_rollout(live, checkpoint) for live in lives]
-    return tuple(finished)
+        return [_rollout(live, checkpoint) for live in lives]
+
+    size = limits.rollout_batch
+    batches = [episodes[first : first + size] for first in range(0, len(episodes), size)]
+    with ThreadPoolExecutor(limits.workers) as pool:
+        return tuple(rollout for finished in pool.map(run, batches) for rollout in finished)
 
 
 def _open(live: _Live, env: Environment, codec: ChatCodec, known: dict[tuple[str, str], tuple[int, ...]]) -> None:

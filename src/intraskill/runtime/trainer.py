@@ -56,7 +56,7 @@ class TorchLearner:
             max_new_tokens=settings.max_new_tokens,
         )
         s = settings
-        self._limits = RolloutLimits(s.max_turns, s.max_new_tokens, s.max_context, s.rollout_batch)
+        self._limits = RolloutLimits(s.max_turns, s.max_new_tokens, s.max_context, s.rollout_batch, s.workers)
         self._updater = Updater(policy, settings)
         self._frozen_hash = weights_hash(policy.frozen())
         self._checkpoint: str | None = None

@@ -31,6 +31,8 @@ class TrainerSettings:
         max_new_tokens: tokens per action.
         max_context: tokens per episode, prompt included.
         rollout_batch: episodes that run at once.
+        workers: threads that share rollout batches and micro-batches; more than one pays for small models on a CPU
+            (`replicas`), and the environment must then serve sessions from several threads.
         mismatch_cap: see `grpo.Objective`.
     """
 
@@ -51,11 +53,12 @@ class TrainerSettings:
     max_new_tokens: int = 32
     max_context: int = 1024
     rollout_batch: int = 64
+    workers: int = 1
     mismatch_cap: float = 0.0
 
     def __post_init__(self) -> None:
         positive = ("lr", "max_grad_norm", "updates_per_batch", "token_budget", "temperature", "max_turns")
-        for name in (*positive, "max_new_tokens", "max_context", "rollout_batch"):
+        for name in (*positive, "max_new_tokens", "max_context", "rollout_batch", "workers"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} must be positive, got {getattr(self, name)}")
         if self.weight_decay < 0 or self.warmup_steps < 0:

@@ -23,6 +23,7 @@ from intraskill.runtime.grpo import (
 )
 from intraskill.runtime.logprobs import TokenLogprobs, batch_logprobs, micro_batches, sampled_logprobs
 from intraskill.runtime.policy import Policy
+from intraskill.runtime.replicas import Replicas
 from intraskill.runtime.trainer_settings import TrainerSettings
 
 
@@ -35,6 +36,14 @@ class _Batch:
     micro: list[list[int]]
     totals: BatchTotals
     zero_variance: int
+
+
+@dataclass(slots=True)
+class _Part:
+    """What one micro-batch adds to the metrics, and its log-probabilities (B, S) before the step."""
+
+    sums: dict[str, float]
+    logprobs: torch.Tensor
 
 
 class Updater:
@@ -55,6 +64,8 @@ class Updater:
         self.steps = 0
         self._objective = Objective(s.loss, s.epsilon_low, s.epsilon_high, s.beta, s.mismatch_cap, longest)
         self._reference = _reference_of(policy) if s.beta else None
+        self._replicas = Replicas(policy.model, s.workers)
+        self._policies = [policy, *(Policy(m, policy.tokenizer, policy.identity) for m in self._replicas.models[1:])]
 
     def update(self, groups: Sequence[GroupResult]) -> dict[str, float]:
         """Take ``updates_per_batch`` optimizer steps on the groups that carry signal.
@@ -103,20 +114,11 @@ class Updater:
         first = not old
         sums = dict.fromkeys(("loss", "entropy", "clipped", "gap"), 0.0)
         self.optimizer.zero_grad(set_to_none=True)
-        for index, members in enumerate(batch.micro):
-            part = [batch.rollouts[i] for i in members]
-            scored = self._logprobs(part)
-            if first:
-                old.append(scored.logprobs.detach())
-            advantages = torch.tensor([batch.advantages[i] for i in members], device=self.policy.device)
-            sampled = sampled_logprobs(part, self.policy.device)
-            loss = self._loss(part, scored, old[index], sampled, advantages, batch.totals)
-            loss.backward()
-            now, mask = scored.logprobs.detach(), scored.mask
-            sums["loss"] += loss.item()
-            sums["entropy"] += float((scored.entropy * mask).sum())
-            sums["clipped"] += float((clipped_tokens(self._objective, now, old[index], advantages) * mask).sum())
-            sums["gap"] += float(((old[index] - sampled).abs() * mask).sum())
+        parts = self._replicas.map(lambda k, index: self._backward(k, batch, index, old), range(len(batch.micro)))
+        for part in parts:
+            sums = {name: value + part.sums[name] for name, value in sums.items()}
+        if first:
+            old += [part.logprobs for part in parts]
         norm = self._optimize()
         tokens = batch.totals.tokens
         return {
@@ -129,6 +131,25 @@ class Updater:
             "train/rollouts": float(batch.totals.rollouts),
             "train/lr": float(self.optimizer.param_groups[0]["lr"]),
         }
+
+    def _backward(self, replica: int, batch: _Batch, index: int, old: list[torch.Tensor]) -> _Part:
+        """Backpropagate one micro-batch through one replica; ``old`` is empty before the first optimizer step."""
+        policy, members = self._policies[replica], batch.micro[index]
+        part = [batch.rollouts[i] for i in members]
+        scored = self._logprobs(policy, part)
+        now = scored.logprobs.detach()
+        before = old[index] if old else now
+        advantages = torch.tensor([batch.advantages[i] for i in members], device=policy.device)
+        sampled = sampled_logprobs(part, policy.device)
+        loss = self._loss(part, scored, before, sampled, advantages, batch.totals)
+        loss.backward()
+        sums = {
+            "loss": loss.item(),
+            "entropy": float((scored.entropy * scored.mask).sum()),
+            "clipped": float((clipped_tokens(self._objective, now, before, advantages) * scored.mask).sum()),
+            "gap": float(((before - sampled).abs() * scored.mask).sum()),
+        }
+        return _Part(sums, now)
 
     def _optimize(self) -> float:
         """Clip, warm up, step; return the gradient norm before clipping."""
@@ -144,9 +165,9 @@ class Updater:
         self.steps += 1
         return norm
 
-    def _logprobs(self, rollouts: Sequence[Rollout]) -> TokenLogprobs:
+    def _logprobs(self, policy: Policy, rollouts: Sequence[Rollout]) -> TokenLogprobs:
         s = self.settings
-        return batch_logprobs(self.policy, rollouts, temperature=s.temperature, shared_prefix=s.shared_prefix)
+        return batch_logprobs(policy, rollouts, temperature=s.temperature, shared_prefix=s.shared_prefix)
 
     def _loss(
         self,
