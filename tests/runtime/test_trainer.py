@@ -259,3 +259,18 @@ def test_a_model_that_caps_its_logits_is_refused(tmp_path: Path) -> None:
     Gemma2ForCausalLM(config).save_pretrained(tmp_path)
     with pytest.raises(ConfigError, match="changes its logits after the head"):
         load_policy(tmp_path)
+
+
+def test_two_workers_roll_out_and_learn_like_one(model_dir: Path) -> None:
+    states = []
+    for workers in (1, 2):
+        student = learner(model_dir, workers=workers, rollout_batch=5, token_budget=300)
+        groups = groups_of(student)
+        student.update(groups)
+        tokens = [rollout.token_ids for group in groups for rollout in group.rollouts]
+        states.append((tokens, torch.cat([p.detach().flatten() for p in student.policy.trainable().values()])))
+    assert states[0][0] == states[1][0]
+    torch.testing.assert_close(states[0][1], states[1][1], rtol=GRADIENT_TOLERANCE, atol=1e-5)
+    untouched = learner(model_dir)
+    before = torch.cat([p.detach().flatten() for p in untouched.policy.trainable().values()])
+    assert not torch.allclose(states[1][1], before, rtol=GRADIENT_TOLERANCE, atol=1e-5)
