@@ -160,15 +160,23 @@ def encode(demo: Demonstration, codec: ChatCodec) -> tuple[list[int], list[int]]
     return ids, mask
 
 
-def train(recipe: Recipe, out: Path, log: Callable[[dict[str, float]], None]) -> None:
-    """Run the whole recipe and write tokenizer, weights, ``recipe.json`` and ``training.jsonl`` into ``out``."""
+def train(recipe: Recipe, out: Path, log: Callable[[dict[str, float]], None], start: Path | None = None) -> None:
+    """Run the whole recipe and write tokenizer, weights, ``recipe.json`` and ``training.jsonl`` into ``out``.
+
+    Args:
+        recipe: every knob.
+        out: directory, made when missing.
+        log: called with each logged row.
+        start: a directory that an earlier call wrote, to continue from its weights and tokenizer.
+    """
     worlds = [ShopWorld("small", seed, page_size=recipe.page_size) for seed in recipe.worlds]
-    stream = demonstrations(recipe, worlds)
-    sample = [next(stream) for _ in range(600)]
-    texts = [demo.skill_text for demo in sample] + [m["content"] for demo in sample for m in demo.messages]
-    tokenizer = build_tokenizer([*texts, *(_FIXED_TEXTS * 40)], recipe.vocabulary)
+    if start is None:
+        tokenizer = _new_tokenizer(recipe, worlds)
+        model = build_model(recipe, tokenizer)
+    else:
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(start)
+        model = Qwen3ForCausalLM.from_pretrained(start, dtype=torch.float32)
     codec = ChatCodec(tokenizer, worlds[0].tools)
-    model = build_model(recipe, tokenizer)
     optimizers, replicas = _optimizers(recipe, model), Replicas(model, recipe.threads)
     stream, started = demonstrations(recipe, worlds), time.monotonic()
     out.mkdir(parents=True, exist_ok=True)
@@ -184,8 +192,16 @@ def train(recipe: Recipe, out: Path, log: Callable[[dict[str, float]], None]) ->
                 log(row)
     model.to(torch.bfloat16).save_pretrained(out)
     tokenizer.save_pretrained(out)
-    sha256 = hashlib.sha256((out / "model.safetensors").read_bytes()).hexdigest()
-    (out / "recipe.json").write_text(json.dumps({**asdict(recipe), "sha256": sha256}, indent=2) + "\n")
+    before = json.loads((start / "recipe.json").read_text()) if start else None
+    hashes = {"sha256": hashlib.sha256((out / "model.safetensors").read_bytes()).hexdigest(), "start": before}
+    (out / "recipe.json").write_text(json.dumps({**asdict(recipe), **hashes}, indent=2) + "\n")
+
+
+def _new_tokenizer(recipe: Recipe, worlds: Sequence[ShopWorld]) -> PreTrainedTokenizerFast:
+    stream = demonstrations(recipe, worlds)
+    sample = [next(stream) for _ in range(600)]
+    texts = [demo.skill_text for demo in sample] + [m["content"] for demo in sample for m in demo.messages]
+    return build_tokenizer([*texts, *(_FIXED_TEXTS * 40)], recipe.vocabulary)
 
 
 def _optimizers(recipe: Recipe, model: Qwen3ForCausalLM) -> list[torch.optim.Optimizer]:
