@@ -2,8 +2,8 @@
 
     python scripts/make_tiny_policy.py [--out DIR] [--steps N N] [--unasked-rate P]
 
-The defaults rebuild the weights in src/intraskill/policies/tiny (25 minutes on two cores). The second stage continues at
-half the learning rates on fresh demonstrations. Nothing is downloaded.
+The defaults rebuild the weights in src/intraskill/policies/tiny (25 minutes on two cores). The second stage
+continues at half the learning rates on fresh demonstrations. Nothing is downloaded.
 """
 
 import argparse

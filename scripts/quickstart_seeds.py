@@ -29,7 +29,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "seeds")
-    parser.add_argument("--jobs", type=int, default=1, help="runs side by side, one core each")
+    parser.add_argument("--jobs", type=int, default=1, help="runs side by side, two cores each")
     parser.add_argument("--write-only", action="store_true", help="run nothing")
     arguments = parser.parse_args()
     wanted = [(name, seed) for seed in arguments.seeds for name in EXPERIMENTS]

@@ -4,7 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from intraskill.environments.shopworld.lessons import USEFUL, titles
+
 Row = dict[str, Any]
+USEFUL_TITLES = {title for rule in USEFUL for title in titles(rule)}
 COLORS = {"method": "tab:blue", "plain GRPO": "tab:orange"}
 
 
@@ -98,7 +101,7 @@ def answers_of(tables: Mapping[str, list[Row]]) -> dict[str, dict[int, str]]:
     return {
         "R_free rises on test: paired interval of the method excludes 0": {s: gain(tables, "method", s) for s in seeds},
         "the same for plain GRPO": {s: gain(tables, "plain GRPO", s) for s in seeds},
-        "useful chunks whose β fell by more than 2 SE from their largest value": {s: fallen(tables, s) for s in seeds},
+        "β of useful lessons, first against last measurement: difference [95 %]": {s: fallen(tables, s) for s in seeds},
         "the harmful chunk of the draft is refused at the first gate": {
             s: refused(tables, s, "Opening") for s in seeds
         },
@@ -119,16 +122,22 @@ def gain(tables: Mapping[str, list[Row]], condition: str, seed: int) -> str:
 
 
 def fallen(tables: Mapping[str, list[Row]], seed: int) -> str:
-    """Return titles of chunks that had β > 2 SE once and later fell by more than 2 SE of the difference."""
-    found = []
+    """Return every useful lesson measured in several rounds whose β fell, with the interval of the difference.
+
+    First against last, not largest against last: the largest of several noisy values falls by itself.
+    """
     own = [row for row in tables["chunks"] if row["condition"] == "method" and row["seed"] == seed]
-    for chunk_id in dict.fromkeys(row["id"] for row in own):
+    found = []
+    for chunk_id in dict.fromkeys(row["id"] for row in own if row["title"] in USEFUL_TITLES):
         rows = sorted((row for row in own if row["id"] == chunk_id), key=lambda row: row["round"])
-        top = max(rows, key=lambda row: row["beta"])
-        end = rows[-1]
-        error = (top["se"] ** 2 + end["se"] ** 2) ** 0.5
-        if top["beta"] > 2 * top["se"] and top["beta"] - end["beta"] > 2 * error:
-            found.append(f"{end['title']} ({top['beta']:+.2f} → {end['beta']:+.2f}, {end['status']})")
+        change = rows[-1]["beta"] - rows[0]["beta"]
+        half = 1.96 * (rows[0]["se"] ** 2 + rows[-1]["se"] ** 2) ** 0.5
+        if len(rows) > 1 and change < 0:
+            rounds = f"round {rows[0]['round']}→{rows[-1]['round']}"
+            status = rows[-1]["status"]
+            found.append(
+                f"{rows[0]['title']} {change:+.2f} [{change - half:+.2f}, {change + half:+.2f}] ({rounds}, {status})"
+            )
     return "; ".join(found) or "none"
 
 

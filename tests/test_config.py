@@ -66,6 +66,7 @@ def test_a_config_survives_flattening():
         ("gate.inclusion=1", r"gate\.inclusion=1\.0 is outside"),
         ("grpo.group_size=1", r"group_size=1 is outside \[2"),
         ("grpo.loss=ppo", "is not one of grpo, dr_grpo"),
+        ("grpo.loss=cispo", "clip_high=0.28 caps every weight"),
         ("triage.min_valid=9", "exceeds triage.reruns"),
         ("proposer.name=openai", "needs proposer.model"),
         ("rollout.max_context=16", "leaves no room"),

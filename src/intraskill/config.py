@@ -68,7 +68,9 @@ class GrpoConfig:
     lr: float = knob(3e-4, "learning rate", "(0, 1)")
     loss: str = knob("grpo", "loss aggregation and clipping", choices=LOSSES)
     clip_low: float = knob(0.2, "lower clip of the probability ratio: 1 − clip_low", "(0, 1)")
-    clip_high: float = knob(0.28, "upper clip of the probability ratio: 1 + clip_high", "(0, 10)")
+    clip_high: float = knob(
+        0.28, "upper clip of the probability ratio: 1 + clip_high; for cispo the weight's cap itself", "(0, 100)"
+    )
     kl_beta: float = knob(0.0, "weight of the KL term against the start weights", "[0, 10]")
     max_grad_norm: float = knob(1.0, "gradient clipping", "(0, inf)")
     weight_decay: float = knob(0.0, "AdamW weight decay", "[0, 1]")
@@ -110,6 +112,7 @@ class FrontierConfig:
 
     max_mean: float = knob(0.0, "largest mean reward of a frontier group", "[0, 1]")
     max_std: float = knob(0.0, "largest reward SD of a frontier group", "[0, 1]")
+    part: str = knob("", "reward component the rule reads, such as r_success; empty = the main reward")
     max_tasks: int | None = knob(None, "most frontier tasks reviewed per round; null = all", "[0, inf)")
 
 
@@ -278,6 +281,10 @@ def _contradictions(config: Config) -> Iterator[tuple[bool, str]]:
     yield (
         curriculum.controller == "gap" and not config.gate.full_arm,
         "curriculum.controller=gap needs gate.full_arm=true, which measures the gap",
+    )
+    yield (
+        grpo.loss == "cispo" and grpo.clip_high < 1,
+        f"grpo.clip_high={grpo.clip_high} caps every weight of grpo.loss=cispo below 1; use 5, say",
     )
     yield (not config.run_dir.strip(), "run_dir is empty; name a directory")
     yield (grpo.steps_per_round == 0 and config.rounds > 0, "grpo.steps_per_round=0 trains nothing; set rounds=0 too")

@@ -18,7 +18,7 @@ from intraskill.arms import reward_note, rollout_row, standard_error
 from intraskill.assembly import Run
 from intraskill.method.contexts import Curriculum, plan_groups
 from intraskill.method.errors import NothingToLearnError
-from intraskill.method.frontier import FrontierRule, is_frontier
+from intraskill.method.frontier import FrontierRule, in_frontier
 from intraskill.method.randomness import child_seed
 from intraskill.method.rollouts import Episode, Group, GroupResult
 from intraskill.method.skill import BARE, Skill
@@ -38,7 +38,8 @@ FLAT = 1e-9
 
 def frontier_rule(run: Run) -> FrontierRule:
     """Return the rule of the config."""
-    return FrontierRule(run.config.frontier.max_mean, run.config.frontier.max_std)
+    frontier = run.config.frontier
+    return FrontierRule(frontier.max_mean, frontier.max_std, frontier.part)
 
 
 def groups_run_per_step(run: Run) -> int:
@@ -180,7 +181,7 @@ def _faulted(result: GroupResult) -> bool:
 
 
 def _row(run: Run, result: GroupResult, used: bool) -> dict[str, Any]:
-    keep = is_frontier(result.rewards, frontier_rule(run))
+    keep = in_frontier(result, frontier_rule(run))
     return {
         "group": to_json(result.group),
         "used": used,

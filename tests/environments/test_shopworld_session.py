@@ -130,8 +130,6 @@ def test_bad_settings_and_unknown_tasks_are_refused(world: ShopWorld) -> None:
         ShopWorld("huge")
     with pytest.raises(ConfigError, match="structured or sep"):
         ShopWorld("tiny", renderer="html")
-    with pytest.raises(ConfigError, match="r_strict"):
-        ShopWorld("tiny", reward="points")
     with pytest.raises(SplitError, match="no task 'shop-99999'"):
         world.open().reset("shop-99999")
 

@@ -1,12 +1,14 @@
 """The failure frontier: low mean and low dispersion."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from method_records import result
 
 from intraskill.method.errors import ConfigError
-from intraskill.method.frontier import FrontierRule, find_frontier, is_frontier
+from intraskill.method.frontier import FrontierRule, find_frontier, in_frontier, is_frontier
 
 ALL_WRONG = FrontierRule(max_mean=0.0, max_std=0.0)
 
@@ -21,6 +23,13 @@ def test_a_group_stuck_at_one_low_partial_reward_belongs_to_the_frontier() -> No
     assert is_frontier([0.25] * 8, rule)
     assert not is_frontier([0.0] * 7 + [1.0], rule)
     assert not is_frontier([0.5] * 8, rule)
+
+
+def test_a_rule_may_read_success_where_the_reward_is_graded() -> None:
+    stuck = result("t", [0.5, 0.5])
+    graded = replace(stuck, rollouts=tuple(replace(rollout, parts={"r_success": 0.0}) for rollout in stuck.rollouts))
+    assert not in_frontier(graded, ALL_WRONG)
+    assert in_frontier(graded, replace(ALL_WRONG, part="r_success"))
 
 
 def test_a_group_with_a_fault_has_no_verdict() -> None:

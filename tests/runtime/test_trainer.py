@@ -261,16 +261,17 @@ def test_a_model_that_caps_its_logits_is_refused(tmp_path: Path) -> None:
         load_policy(tmp_path)
 
 
-def test_two_workers_roll_out_and_learn_like_one(model_dir: Path) -> None:
+@pytest.mark.parametrize(("lora", "beta"), [(None, 0.0), (LoraSettings(rank=4, alpha=8), 0.5)])
+def test_two_workers_roll_out_and_learn_like_one(model_dir: Path, lora: LoraSettings | None, beta: float) -> None:
     states = []
     for workers in (1, 2):
-        student = learner(model_dir, workers=workers, rollout_batch=5, token_budget=300)
+        student = learner(model_dir, lora, beta=beta, workers=workers, rollout_batch=5, token_budget=300)
         groups = groups_of(student)
         student.update(groups)
         tokens = [rollout.token_ids for group in groups for rollout in group.rollouts]
         states.append((tokens, torch.cat([p.detach().flatten() for p in student.policy.trainable().values()])))
     assert states[0][0] == states[1][0]
     torch.testing.assert_close(states[0][1], states[1][1], rtol=GRADIENT_TOLERANCE, atol=1e-5)
-    untouched = learner(model_dir)
+    untouched = learner(model_dir, lora)
     before = torch.cat([p.detach().flatten() for p in untouched.policy.trainable().values()])
     assert not torch.allclose(states[1][1], before, rtol=GRADIENT_TOLERANCE, atol=1e-5)

@@ -12,19 +12,29 @@ from intraskill.method.rollouts import GroupResult
 class FrontierRule:
     """Low mean AND low dispersion: ``mean ≤ max_mean and std ≤ max_std``.
 
-    With both at 0 and rewards ≥ 0 this is the published special case "all wrong".
+    With both at 0, read from the component that says success, this is the published special case "all wrong"; read
+    from a graded reward it is narrower, since a group stuck at one partial reward is all wrong too.
 
     Attributes:
         max_mean: m₀, reward units.
         max_std: s₀ ≥ 0, reward units; population standard deviation over the G siblings.
+        part: the reward component that is read, such as ``r_success``; empty for the main reward.
     """
 
     max_mean: float
     max_std: float
+    part: str = ""
 
     def __post_init__(self) -> None:
         if self.max_std < 0.0:
             raise ConfigError(f"max_std must be 0 or more, got {self.max_std}")
+
+
+def in_frontier(result: GroupResult, rule: FrontierRule) -> bool:
+    """Whether a group's scored rollouts lie in the frontier."""
+    if not rule.part:
+        return is_frontier(result.rewards, rule)
+    return is_frontier([rollout.parts[rule.part] for rollout in result.rollouts if rollout.reward is not None], rule)
 
 
 def is_frontier(rewards: Sequence[float], rule: FrontierRule) -> bool:
@@ -43,4 +53,4 @@ def find_frontier(results: Sequence[GroupResult], rule: FrontierRule) -> tuple[G
         if result.rollouts and len(result.rewards) == len(result.rollouts):
             latest.pop(result.group.task.id, None)
             latest[result.group.task.id] = result
-    return tuple(result for result in latest.values() if is_frontier(result.rewards, rule))
+    return tuple(result for result in latest.values() if in_frontier(result, rule))

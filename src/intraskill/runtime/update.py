@@ -141,7 +141,7 @@ class Updater:
         before = old[index] if old else now
         advantages = torch.tensor([batch.advantages[i] for i in members], device=policy.device)
         sampled = sampled_logprobs(part, policy.device)
-        loss = self._loss(part, scored, before, sampled, advantages, batch.totals)
+        loss = self._loss(policy, part, scored, before, advantages, batch.totals)
         loss.backward()
         sums = {
             "loss": loss.item(),
@@ -171,35 +171,33 @@ class Updater:
 
     def _loss(
         self,
+        policy: Policy,
         part: Sequence[Rollout],
         scored: TokenLogprobs,
         old: torch.Tensor,
-        sampled: torch.Tensor,
         advantages: torch.Tensor,
         totals: BatchTotals,
     ) -> torch.Tensor:
         cap = self._objective.mismatch_cap
-        weights = mismatch_weights(old, sampled, cap) if cap else None
-        reference = self._reference_logprobs(part) if self._objective.beta else None
+        weights = mismatch_weights(old, sampled_logprobs(part, policy.device), cap) if cap else None
+        reference = self._reference_logprobs(policy, part) if self._objective.beta else None
         losses = token_losses(
             self._objective, scored.logprobs, old, advantages, weights_BS=weights, reference_BS=reference
         )
         return reduce_losses(self._objective, losses, scored.mask, totals)
 
     @torch.no_grad()
-    def _reference_logprobs(self, rollouts: Sequence[Rollout]) -> torch.Tensor:
-        assert self._reference is not None
-        s = self.settings
-        with _adapter_off(self._reference):
-            return batch_logprobs(
-                self._reference, rollouts, temperature=s.temperature, shared_prefix=s.shared_prefix
-            ).logprobs
+    def _reference_logprobs(self, policy: Policy, rollouts: Sequence[Rollout]) -> torch.Tensor:
+        # A replica switches off its own adapter: another thread may be inside a forward pass of the shared one.
+        reference = self._reference or policy
+        with _adapter_off(reference):
+            return self._logprobs(reference, rollouts).logprobs
 
 
-def _reference_of(policy: Policy) -> Policy:
-    """The policy as it is now, frozen: below its adapter when it has one, else a copy."""
+def _reference_of(policy: Policy) -> Policy | None:
+    """A frozen copy of the policy as it is now; ``None`` when the reference is what lies below its adapter."""
     if policy.frozen():
-        return policy
+        return None
     model = copy.deepcopy(policy.model).requires_grad_(False)
     return Policy(model, policy.tokenizer, policy.identity)
 

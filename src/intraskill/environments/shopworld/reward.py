@@ -17,6 +17,7 @@ from rapidfuzz import fuzz
 from intraskill.environments.shopworld.catalogue import Product
 
 REWARD_PARTS = ("r_strict", "r_loose", "r_success", "r_type", "r_att", "r_option", "r_price")
+MAIN_REWARD = "r_strict"
 MATCH_THRESHOLD = 85.0
 _NUMBER = r"\$?\s*(\d+(?:\.\d+)?)"
 _RANGE = re.compile(rf"(?:between\s+)?{_NUMBER}\s*(?:to|and|-|–)\s*{_NUMBER}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from intraskill.environments.protocol import Opening, Outcome
 from intraskill.environments.shopworld.catalogue import Product
 from intraskill.environments.shopworld.render import render
-from intraskill.environments.shopworld.reward import REWARD_PARTS, score
+from intraskill.environments.shopworld.reward import MAIN_REWARD, REWARD_PARTS, score
 from intraskill.environments.tool_calls import ToolCall, read_call
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ class ShopSession:
             tool=call.name,
             argument=call.argument,
             done=done,
-            reward=parts.get(self._world.reward, 0.0),
+            reward=parts.get(MAIN_REWARD, 0.0),
             parts=parts,
             termination=self._now.termination,
         )

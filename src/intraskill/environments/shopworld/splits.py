@@ -1,4 +1,8 @@
-"""Splits by linked components: no product, request, persona or user is shared by two data roles (method §12.4)."""
+"""Splits by linked components: no product, request, telling persona or user is shared by two data roles (method §12.4).
+
+A persona of up to three remarks ("keeps two cats") tells nothing about its user, so it links no tasks; linking all
+would make one component of the whole world. Products that differ in price only (traps) are different products.
+"""
 
 from collections import defaultdict
 from collections.abc import Sequence

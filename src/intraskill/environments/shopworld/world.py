@@ -29,10 +29,9 @@ class ShopWorld:
         page_size: results per page.
         max_results: results per query.
         renderer: ``structured`` or ``sep``.
-        reward: which component is the main reward.
 
     Raises:
-        ConfigError: for an unknown preset, renderer or reward, or sizes below 1.
+        ConfigError: for an unknown preset or renderer, or sizes below 1.
     """
 
     family = "shopping"
@@ -45,15 +44,12 @@ class ShopWorld:
         page_size: int = 20,
         max_results: int = 150,
         renderer: str = "structured",
-        reward: str = "r_strict",
     ) -> None:
         if renderer not in ("structured", "sep"):
             raise ConfigError(f"unknown renderer {renderer!r}; choose structured or sep")
-        if reward not in REWARD_PARTS:
-            raise ConfigError(f"unknown reward {reward!r}; choose one of {', '.join(REWARD_PARTS)}")
         if min(page_size, max_results) < 1:
             raise ConfigError(f"page_size and max_results must be at least 1, got {page_size} and {max_results}")
-        self.page_size, self.max_results, self.renderer, self.reward = page_size, max_results, renderer, reward
+        self.page_size, self.max_results, self.renderer = page_size, max_results, renderer
         self.catalogue, tasks = generate(preset, seed)
         self.index = SearchIndex(self.catalogue)
         self._tasks = {task.id: task for task in assign_splits(tasks, seed)}
@@ -61,9 +57,9 @@ class ShopWorld:
 
     @property
     def version(self) -> str:
-        """Hash of the contract, the catalogue, the tasks and every setting."""
-        settings = [self.page_size, self.max_results, self.renderer, self.reward]
-        goals = [(t.id, t.instruction, t.request, t.persona, repr(t.goal)) for t in self._tasks.values()]
+        """Hash of the contract, the catalogue, the tasks with their splits, and every setting."""
+        settings = [self.page_size, self.max_results, self.renderer]
+        goals = [(t.id, t.split, t.instruction, t.request, t.persona, repr(t.goal)) for t in self._tasks.values()]
         return content_hash(CONTRACT, self.catalogue.hash, goals, settings)
 
     @property
