@@ -33,6 +33,7 @@ from intraskill.runtime.run_directory import (
     seal,
     verify,
     write_json,
+    write_jsonl,
     write_text,
 )
 from intraskill.runtime.tracking import Metrics
@@ -113,6 +114,26 @@ def test_a_corrupt_artifact_is_named_with_a_remedy(tmp_path):
         read_jsonl(path.with_suffix(".jsonl"))
     with pytest.raises(ArtifactError, match="cannot be read"):
         read_json(tmp_path / "absent.json")
+
+
+@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\u0085", "\x0b", "\x0c", "\x1c", "\r"])
+def test_a_line_separator_inside_a_string_does_not_end_the_record(separator, tmp_path):
+    rows = [{"text": f"one{separator}two"}, {"text": "three"}]
+    write_jsonl(tmp_path / "rows.jsonl", rows)
+    assert read_jsonl(tmp_path / "rows.jsonl") == rows
+    metrics = Metrics(tmp_path / "metrics.jsonl")
+    for step, row in enumerate(rows):
+        metrics.log(1, "train", step, row)
+    metrics.rewind(1, "train", 1)
+    assert [row["text"] for row in metrics.rows()] == [rows[0]["text"]]
+
+
+def test_an_artifact_without_lines_is_empty_and_an_empty_line_is_corrupt(tmp_path):
+    write_jsonl(tmp_path / "rows.jsonl", [])
+    assert read_jsonl(tmp_path / "rows.jsonl") == []
+    (tmp_path / "rows.jsonl").write_text("1\n\n2\n")
+    with pytest.raises(ArtifactError, match=r"rows\.jsonl, line 2"):
+        read_jsonl(tmp_path / "rows.jsonl")
 
 
 def test_a_sealed_directory_refuses_a_changed_and_a_missing_file(tmp_path):

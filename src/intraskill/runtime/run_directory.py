@@ -99,6 +99,11 @@ def read_json(path: Path) -> Any:
         raise ArtifactError(f"{path} is not valid JSON ({error}); {REMEDY.format(round=path.parent)}") from error
 
 
+def lines_of(text: str) -> list[str]:
+    r"""Split JSON lines at ``\n`` only: strings may hold U+2028, U+2029 and U+0085, where ``splitlines`` would cut."""
+    return text.removesuffix("\n").split("\n") if text else []
+
+
 def read_jsonl(path: Path) -> list[Any]:
     """Read one JSON value per line.
 
@@ -106,7 +111,7 @@ def read_jsonl(path: Path) -> list[Any]:
         ArtifactError: when the file is missing or a line is corrupt.
     """
     rows = []
-    for number, line in enumerate(read_text(path).splitlines(), start=1):
+    for number, line in enumerate(lines_of(read_text(path)), start=1):
         try:
             rows.append(json.loads(line))
         except json.JSONDecodeError as error:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from intraskill.runtime.run_directory import dumps, full_disk_is_one_error, write_text
+from intraskill.runtime.run_directory import dumps, full_disk_is_one_error, lines_of, write_text
 
 
 class Monitor(Protocol):
@@ -65,7 +65,7 @@ class Metrics:
         if not self._path.exists():
             return
         text = self._path.read_text(encoding="utf-8")
-        kept = [line for line in text.splitlines() if _before(line, round_index, stage, step)]
+        kept = [line for line in lines_of(text) if _before(line, round_index, stage, step)]
         rewound = "".join(line + "\n" for line in kept)
         if rewound != text:
             write_text(self._path, rewound)
@@ -82,7 +82,7 @@ class Metrics:
         """Return every line."""
         if not self._path.exists():
             return []
-        return [json.loads(line) for line in self._path.read_text(encoding="utf-8").splitlines()]
+        return [json.loads(line) for line in lines_of(self._path.read_text(encoding="utf-8"))]
 
     def close(self) -> None:
         """Flush the mirror."""
