@@ -14,7 +14,6 @@ from intraskill.runtime.analyst_rules import (
     diagnose,
     explain_success,
     mechanism_of,
-    propose_deletions,
 )
 from intraskill.runtime.shop_evidence import find_purchase, instruction_and_persona, read_vocabulary
 
@@ -163,18 +162,6 @@ def test_a_shown_chunk_that_did_not_help_becomes_a_rewrite_and_a_hidden_one_noth
 def test_a_chunk_in_any_phrasing_of_the_catalogue_covers_its_mechanism() -> None:
     assert mechanism_of(Chunk("Whatever", phrasings("option_request")[0][3])) == "option_request"
     assert mechanism_of(Chunk("Color", "Select something else.")) is None
-
-
-def test_a_chunk_whose_followers_earn_less_is_proposed_for_deletion() -> None:
-    chunk = lesson_chunk("open_last")
-    skill, seen = Skill("p", (chunk,)), frozenset({chunk.id})
-    bad = [rollout(REQUEST, [], failed(), visible=seen, sample=i) for i in range(10)]
-    good = [rollout(REQUEST, [], SOLVED if i % 2 else failed(), sample=i) for i in range(20)]
-    (proposal,) = propose_deletions([*bad, *good], skill)
-    assert (proposal.op, proposal.targets, len(proposal.support)) == ("DELETE", (chunk.id,), 10)
-    assert propose_deletions([*bad[:7], *good], skill) == []
-    helped = [dataclasses.replace(r, visible=frozenset() if r.visible else seen) for r in [*bad, *good]]
-    assert propose_deletions(helped, skill) == []
 
 
 def test_a_faulted_rollout_is_counted_and_never_read() -> None:

@@ -6,7 +6,6 @@ are true: the gate decides. Both are written in the words of a fixed catalogue
 (`intraskill.environments.shopworld.lessons`).
 """
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -32,8 +31,6 @@ from intraskill.runtime.shop_evidence import (
 from intraskill.runtime.trace2skill import Analysis, rollout_id
 
 MAX_LESSONS_PER_SUCCESS = 3
-MIN_ROLLOUTS_PER_SIDE = 8
-HARM_STANDARD_ERRORS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +55,7 @@ class RulesAnalyst:
     name: str = "rules"
 
     def analyse(self, rollouts: Sequence[Rollout], skill: Skill) -> Analysis:
-        """Return one proposal per finding, and deletions of chunks whose followers do worse."""
+        """Return one proposal per finding."""
         scored = sorted((r for r in rollouts if r.fault is None), key=rollout_id)
         vocabulary = read_vocabulary(scored)
         counts: Counter[str] = Counter(faults=len(rollouts) - len(scored))
@@ -69,7 +66,6 @@ class RulesAnalyst:
             made = [p for f in findings if (p := _propose(f, rollout, skill)) is not None]
             counts["no_proposal"] += not made
             proposals += made
-        proposals += propose_deletions(scored, skill)
         return Analysis(tuple(proposals), dict(counts))
 
 
@@ -197,28 +193,6 @@ _EFFECTS = {True: "more episodes repeat what this one did right", False: "fewer 
 def mechanism_of(chunk: Chunk) -> str | None:
     """Return the mechanism whose catalogue holds this chunk's body, or ``None``."""
     return next((m for m in MECHANISMS if any(chunk.body in texts for texts in phrasings(m))), None)
-
-
-def propose_deletions(rollouts: Sequence[Rollout], skill: Skill) -> list[Proposal]:
-    """Propose DELETE for chunks whose followers earn less: by two standard errors, eight rollouts a side."""
-    proposals = []
-    for chunk in skill.chunks:
-        shown = [r for r in rollouts if chunk.id in r.visible]
-        hidden = [r for r in rollouts if chunk.id not in r.visible]
-        if min(len(shown), len(hidden)) < MIN_ROLLOUTS_PER_SIDE:
-            continue
-        (mean, error), (other, other_error) = _mean_and_error(shown), _mean_and_error(hidden)
-        if mean - other < -HARM_STANDARD_ERRORS * math.hypot(error, other_error):
-            support = tuple(rollout_id(r) for r in shown if not succeeded(r))
-            cause = f"shown {mean:.3f} ± {error:.3f}, hidden {other:.3f} ± {other_error:.3f}"
-            proposals.append(Proposal("DELETE", (chunk.id,), (), cause, support, "its followers stop losing reward"))
-    return proposals
-
-
-def _mean_and_error(rollouts: Sequence[Rollout]) -> tuple[float, float]:
-    rewards = [r.reward for r in rollouts if r.reward is not None]
-    mean = sum(rewards) / len(rewards)
-    return mean, math.sqrt(sum((r - mean) ** 2 for r in rewards) / (len(rewards) - 1) / len(rewards))
 
 
 def _outcome(rollout: Rollout) -> str:

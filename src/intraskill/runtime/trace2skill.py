@@ -17,8 +17,9 @@ from intraskill.method.edits import Edit
 from intraskill.method.firewall import Firewall, Rejection, Secrets
 from intraskill.method.proposals import Ledger, Proposal, merge_proposals
 from intraskill.method.randomness import content_hash
-from intraskill.method.rollouts import Rollout
+from intraskill.method.rollouts import GroupResult, Rollout
 from intraskill.method.skill import Chunk, Skill
+from intraskill.method.suspicion import suspect_harm
 from intraskill.method.tasks import SPLITS
 
 
@@ -105,6 +106,7 @@ def harvest_edits(
     *,
     limit: int,
     memory: Memory | None = None,
+    groups: Sequence[GroupResult] = (),
     only_adds: bool = False,
 ) -> Harvest:
     """Return at most ``limit`` candidate edits of ``skill`` that the rollouts speak for (method §6.3).
@@ -115,13 +117,15 @@ def harvest_edits(
         analyst: reads the rollouts.
         firewall: refuses what must not enter the pool.
         limit: most candidates; in the published run 6 online, and 16 at the cold start.
+        groups: the round's training groups, whose randomised contexts may speak for a DELETE.
         memory: keeps recent losers away; ``None`` at the cold start.
         only_adds: leave out every other operation, as the cold start does (method §4).
     """
     memory = memory or Memory()
     analysis = analyst.analyse(rollouts, skill)
     counts = Counter(analysis.counts)
-    offered = sorted((p for p in analysis.proposals if p.op == "ADD" or not only_adds), key=_canonical)
+    found = (*analysis.proposals, *suspect_harm(groups, skill))
+    offered = sorted((p for p in found if p.op == "ADD" or not only_adds), key=_canonical)
     merged = merge_proposals(offered, limit=len(offered))
     counts["merged"] = len(offered) - len(merged)
     admitted = memory.ledger.admissible(merged, memory.round_index, rounds=memory.rounds)
