@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,23 @@ def test_evaluations_of_different_panels_are_refused(capsys, finished):
     status, _, err = said(capsys, *words)
     assert status == 2 and "different panels" in err
     assert compare(read_evaluation(one), read_evaluation(one), seed=0).reward.mean == 0.0
+
+
+def test_another_seed_is_another_evaluation_of_the_same_panel(capsys, finished, tmp_path):
+    words = ["eval", "--ckpt", str(finished), "--out", str(tmp_path)]
+    for seed in ("0", "7", "0"):
+        assert said(capsys, *words, f"seed={seed}")[0] == 0
+    first, second = (read_evaluation(path) for path in sorted(tmp_path.glob("skill-free-*")))
+    assert first.rewards != second.rewards and first.panel == second.panel
+    compare(first, second, seed=0)
+
+
+def test_evaluations_under_different_prompts_are_refused(capsys, finished, tmp_path):
+    assert said(capsys, "eval", "--ckpt", str(finished), "--out", str(tmp_path))[0] == 0
+    found = read_evaluation(next(tmp_path.glob("skill-free-*")))
+    assert found.prompt == "planted"
+    with pytest.raises(PairingError, match="prompt: planted against other"):
+        compare(found, replace(found, prompt="other"), seed=0)
 
 
 def test_validate_runs_the_gate_alone_and_leaves_the_run_alone(capsys, finished):

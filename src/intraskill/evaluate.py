@@ -41,6 +41,7 @@ class Evaluation:
         checkpoint: hash of the weights served.
         skill: hash of the document shown, ``""`` when skill-free.
         sampling: decoding parameters, as a hash.
+        prompt: system prompt and chat template, as a hash.
         environment: environment version.
         rewards: mean main reward per task.
         successes: mean full success per task.
@@ -52,6 +53,7 @@ class Evaluation:
     checkpoint: str
     skill: str
     sampling: str
+    prompt: str
     environment: str
     rewards: Mapping[str, float]
     successes: Mapping[str, float]
@@ -70,7 +72,7 @@ class Evaluation:
     def panel(self) -> dict[str, object]:
         """What two evaluations must share to be compared."""
         tasks = content_hash(sorted(self.rewards))
-        fixed = {"sampling": self.sampling, "environment": self.environment}
+        fixed = {"sampling": self.sampling, "prompt": self.prompt, "environment": self.environment}
         return {"split": self.split, "repeats": self.repeats, "tasks": tasks, **fixed}
 
     @property
@@ -153,6 +155,9 @@ def evaluate(
 ) -> tuple[Evaluation, Path]:
     """Evaluate a checkpoint and save every rollout; the same evaluation is never run twice.
 
+    The seed of the run tells directories apart, since it decides every rollout; it is no part of the panel, so
+    evaluations under different seeds may be compared.
+
     Args:
         run: from `assembly.bench`; files go under its root.
         checkpoint: directory of the weights.
@@ -177,7 +182,7 @@ def evaluate(
     shown = skill if mode == "skill-augmented" else Skill("")
     chosen = panel(run.environment, split, tasks, run.config.seed)
     planned = _planned(run, mode, repeats, shown, chosen)
-    directory = run.root / f"{planned.name}-{content_hash(planned.panel)[:6]}"
+    directory = run.root / f"{planned.name}-{content_hash(planned.panel, run.config.seed)[:6]}"
     directory.mkdir(parents=True, exist_ok=True)
     episodes = plan_arm(run, chosen, shown, frozenset(shown.ids), address=("eval", split), repeats=repeats)
     rollouts = run_arm(run, directory / "rollouts.jsonl", 0, episodes)
@@ -197,6 +202,7 @@ def _planned(run: Run, mode: str, repeats: int, shown: Skill, tasks: Sequence[Ta
         checkpoint=run.learner.checkpoint,
         skill=shown.hash if shown.chunks else "",
         sampling=conditions["sampling"],
+        prompt=conditions["prompt"],
         environment=conditions["environment"],
         rewards={task.id: 0.0 for task in tasks},
         successes={},
