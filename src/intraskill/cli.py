@@ -114,6 +114,8 @@ def _sentence(error: BaseException) -> str:
 
 def _checked(word: str) -> str:
     """Refuse an unknown key or experiment with a suggestion; spell the override as Hydra wants it."""
+    if word.startswith("~"):
+        raise ConfigError(f"{word}: ~ deletes a key, and no knob can be deleted; write {word.lstrip('~')} to set it")
     name, _, value = word.partition("=")
     key = name.lstrip("+~")
     if key == "exp":

@@ -12,6 +12,7 @@ from intraskill.method.tasks import Split, Task
 from intraskill.runtime.records import to_json
 from intraskill.runtime.run_directory import is_sealed, read_text, seal, verify, write_json
 
+# (before, after): what training gave, and what the skill adds at the end and at the start.
 COMPARED = (("start_free", "final_free"), ("final_free", "final_pair"), ("start_free", "start_pair"))
 
 
@@ -39,14 +40,7 @@ def compare_start_and_final(run: Run, last_round: int) -> None:
         "success": {
             name: to_json(mean_interval(list(task_success(rollouts).values()))) for name, rollouts in arms.items()
         },
-        "comparisons": {
-            f"{after} - {before}": _compare(run, arms[before], arms[after])
-            for before, after in (
-                ("start_free", "final_free"),
-                ("final_free", "final_pair"),
-                ("start_free", "start_pair"),
-            )
-        },
+        "comparisons": {f"{after} - {before}": _compare(run, arms[before], arms[after]) for before, after in COMPARED},
     }
     write_json(directory / "final.json", report)
     seal(directory)
