@@ -19,6 +19,7 @@ from intraskill.loop import run
 from intraskill.method.errors import ArtifactError, PairingError
 from intraskill.report.dry_run import plan
 from intraskill.report.live import LiveMonitor, PlainMonitor
+from intraskill.runtime.tracking import Metrics
 
 HELP_SECONDS = 1.0
 
@@ -119,6 +120,18 @@ def test_evaluations_under_different_prompts_are_refused(capsys, finished, tmp_p
         compare(found, replace(found, prompt="other"), seed=0)
 
 
+def test_every_evaluation_and_validation_keeps_its_own_metrics(capsys, finished, tmp_path):
+    for seed in ("0", "7"):
+        words = ["--ckpt", str(finished), "--out", str(tmp_path), f"seed={seed}"]
+        assert said(capsys, "eval", *words)[0] == 0
+    for number in (0, 2):
+        words = ["--ckpt", str(finished / f"round_{number:03d}"), "--out", str(tmp_path), "--tasks", "40"]
+        assert said(capsys, "validate", *words)[0] == 0
+    stages = [[row["stage"] for row in Metrics(path).rows()] for path in sorted(tmp_path.glob("*/metrics.jsonl"))]
+    assert sorted(stages) == [["bare", "masked", "full"]] * 2 + [["rollouts"]] * 2
+    assert not (tmp_path / "metrics.jsonl").exists()
+
+
 def test_validate_runs_the_gate_alone_and_leaves_the_run_alone(capsys, finished):
     before = (finished / "round_001" / "DONE").read_bytes()
     words = ["validate", "--ckpt", str(finished / "round_001"), "--tasks", "40"]
@@ -157,6 +170,8 @@ def test_a_draft_with_a_duplicate_chunk_is_refused_before_anything_runs(capsys, 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["train", "~gate.tasks=9"], "no knob can be deleted; write gate.tasks=9"),
+        (["eval", "--ckpt", ".", "~seed=9"], "no knob can be deleted"),
         (["train", "grpo.lrr=1"], "did you mean 'grpo.lr'"),
         (["train", "curriculum.skill_free_prob=1"], "outside (0, 1)"),
         (["train", "curriculum.rho_max=1"], "outside (0, 1)"),

@@ -23,6 +23,7 @@ from intraskill.method.skill import Skill, parse_skill
 from intraskill.method.tasks import SPLITS, Task
 from intraskill.runtime.records import from_json, to_json
 from intraskill.runtime.run_directory import is_sealed, read_json, read_text, write_json
+from intraskill.runtime.tracking import Metrics
 from intraskill.validation import Validation, validate_skill
 
 __all__ = ["Interval", "Skill", "compare", "evaluate", "paired_bootstrap", "paired_counts", "validate"]
@@ -182,8 +183,7 @@ def evaluate(
     shown = skill if mode == "skill-augmented" else Skill("")
     chosen = panel(run.environment, split, tasks, run.config.seed)
     planned = _planned(run, mode, repeats, shown, chosen)
-    directory = run.root / f"{planned.name}-{content_hash(planned.panel, run.config.seed)[:6]}"
-    directory.mkdir(parents=True, exist_ok=True)
+    run, directory = _at(run, f"{planned.name}-{content_hash(planned.panel, run.config.seed)[:6]}")
     episodes = plan_arm(run, chosen, shown, frozenset(shown.ids), address=("eval", split), repeats=repeats)
     rollouts = run_arm(run, directory / "rollouts.jsonl", 0, episodes)
     found = replace(planned, rewards=task_means(rollouts), successes=task_success(rollouts))
@@ -209,6 +209,13 @@ def _planned(run: Run, mode: str, repeats: int, shown: Skill, tasks: Sequence[Ta
     )
 
 
+def _at(run: Run, name: str) -> tuple[Run, Path]:
+    """Return the run with its metrics in a directory of their own: each starts its stages anew at round 0."""
+    directory = run.root / name
+    directory.mkdir(parents=True, exist_ok=True)
+    return replace(run, metrics=Metrics(directory / "metrics.jsonl")), directory
+
+
 def read_evaluation(path: Path) -> Evaluation:
     """Read what `evaluate` wrote, from its directory or its ``eval.json``.
 
@@ -229,6 +236,5 @@ def comparable(root: Path, evaluation: Evaluation) -> list[Evaluation]:
 def validate(run: Run, checkpoint: Path, skill: Skill) -> tuple[Validation, Path]:
     """Run the gate alone on a checkpoint and a skill: contributions with standard errors, and R_free, R_pair, gap."""
     run.learner.load(checkpoint)
-    directory = run.root / f"{run.learner.checkpoint[:8]}-{skill.hash[:8]}"
-    directory.mkdir(parents=True, exist_ok=True)
+    run, directory = _at(run, f"{run.learner.checkpoint[:8]}-{skill.hash[:8]}")
     return validate_skill(run, directory, 0, skill, ()), directory
