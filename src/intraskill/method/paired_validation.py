@@ -38,7 +38,8 @@ class Pairs:
         design_NJ: 1.0 where the masked run of the task showed the chunk.
         delta_N: R − B of the main reward.
         part_deltas: R − B of every component, (N,) each.
-        bare_N: B, whose mean is the reported skill-free score.
+        bare_N: B of the paired tasks. The reported skill-free score R_free averages every scored bare task, those
+            whose masked run ended in a fault included, so it equals the mean of B only when none did.
         masked_N: R.
         conditions: shared by every rollout.
     """
