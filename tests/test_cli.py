@@ -12,11 +12,14 @@ from pathlib import Path
 import pytest
 from planted_runs import planted_config
 
+from intraskill.assembly import bench
 from intraskill.cli import CONFIGS, main
 from intraskill.config import Config
-from intraskill.evaluate import compare, find_source, read_evaluation
+from intraskill.environments.planted import PlantedLearner
+from intraskill.evaluate import compare, evaluate, find_source, read_evaluation
 from intraskill.loop import run
-from intraskill.method.errors import ArtifactError, PairingError
+from intraskill.method.errors import ArtifactError, EnvironmentFault, PairingError
+from intraskill.method.skill import Skill
 from intraskill.report.dry_run import plan
 from intraskill.report.live import LiveMonitor, PlainMonitor
 from intraskill.runtime.tracking import Metrics
@@ -101,6 +104,32 @@ def test_evaluations_of_different_panels_are_refused(capsys, finished):
     status, _, err = said(capsys, *words)
     assert status == 2 and "different panels" in err
     assert compare(read_evaluation(one), read_evaluation(one), seed=0).reward.mean == 0.0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["eval", "--tasks", "1"], "TooFewTasksError: an interval needs at least 2 scored tasks, got 1"),
+        (["eval", "--tasks", "0"], "ConfigError: at most 0 model_dev tasks"),
+        (["eval", "--tasks", "-1"], "ConfigError: at most -1 model_dev tasks"),
+        (["validate", "--tasks", "0"], "ConfigError: gate.tasks=0 is outside [2, inf)"),
+        (["validate", "--tasks", "1"], "ConfigError: gate.tasks=1 is outside [2, inf)"),
+    ],
+)
+def test_a_panel_too_small_for_an_interval_is_one_error(capsys, finished, tmp_path, words, message):
+    status, _, err = said(capsys, *words, "--ckpt", str(finished), "--out", str(tmp_path))
+    assert status == 2 and message in err and err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_evaluation_of_faults_only_is_one_error(finished, tmp_path):
+    setup = bench(planted_config(finished), tmp_path)
+    setup.learner.run = lambda episodes: tuple(
+        replace(rollout, reward=None, parts={}, fault="server gone")
+        for rollout in PlantedLearner.run(setup.learner, episodes)
+    )
+    with pytest.raises(EnvironmentFault, match="every one of 20 rollouts .* server gone"):
+        evaluate(setup, finished / "round_002" / "checkpoint", mode="skill-free", split="model_dev", skill=Skill(""))
 
 
 def test_another_seed_is_another_evaluation_of_the_same_panel(capsys, finished, tmp_path):

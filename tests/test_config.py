@@ -71,6 +71,8 @@ def test_a_config_survives_flattening():
         ("proposer.name=openai", "needs proposer.model"),
         ("rollout.max_context=16", "leaves no room"),
         ("grpo.steps_per_round=0", "trains nothing"),
+        ("gate.tasks=1", r"gate\.tasks=1 is outside \[2"),
+        ("final.tasks=1", r"final\.tasks=1 gives no interval"),
         ("seed=abc", "seed: .*could not be converted"),
         ("seed=-1", r"seed=-1 is outside \[0"),
         ("run_dir=' '", "run_dir is empty"),

@@ -4,14 +4,14 @@ import json
 from dataclasses import replace
 
 import pytest
-from planted_runs import content, planted_config
+from planted_runs import TASKS, content, planted_config
 
 from intraskill.assembly import Run, bench, panel
 from intraskill.environments.planted import PlantedLearner, PlantedWorld
 from intraskill.final import compare_start_and_final
 from intraskill.loop import last_state, run
 from intraskill.method.contexts import Curriculum
-from intraskill.method.errors import ArtifactError, ConfigError, NothingToLearnError, SplitError
+from intraskill.method.errors import ArtifactError, ConfigError, EnvironmentFault, NothingToLearnError, SplitError
 from intraskill.method.skill import Skill, parse_skill
 from intraskill.report.summary import summarise
 from intraskill.runtime.run_directory import read_json, read_jsonl, write_json
@@ -35,6 +35,10 @@ class LearnerWithFaults(PlantedLearner):
         return tuple(
             replace(r, reward=None, parts={}, fault="server gone") if r.task_id in self.broken else r for r in rollouts
         )
+
+
+def breaking(broken):
+    return lambda world: LearnerWithFaults(world, broken)
 
 
 def planted_run(tmp_path, **options) -> Run:
@@ -220,6 +224,27 @@ def test_validation_tasks_that_only_fault_leave_both_arms_and_are_reported(tmp_p
     assert 0 < len(found["excluded_tasks"]) < 48 and found["num_pairs"] == 48 - len(found["excluded_tasks"])
     config.run_dir, config.rollout.attempts = str(tmp_path / "again"), 10
     assert read_json(run(config) / "round_000" / "contributions.json")["excluded_tasks"] == []
+
+
+@pytest.mark.parametrize("final", [False, True])
+def test_an_arm_of_faults_only_names_its_file_and_can_be_run_again(tmp_path, monkeypatch, final):
+    config = planted_config(tmp_path / "run")
+    config.rounds, config.coldstart.tasks = 0, 0
+    split = "test" if final else "skill_validation"
+    broken = {task.id for task in PlantedWorld(tasks_per_split=TASKS).tasks(split)}
+    with monkeypatch.context() as patch:
+        patch.setattr("intraskill.environments.planted.PlantedLearner", breaking(broken))
+        with pytest.raises(EnvironmentFault, match=r"every one of \d+ rollouts of .*\.jsonl was a fault.*server gone"):
+            run(config)
+    path = tmp_path / "run" / ("final/start_free.jsonl" if final else "round_000/bare.jsonl")
+    path.unlink()
+    assert (run(config) / "final" / "DONE").exists()
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_panel_of_no_tasks_is_refused(limit):
+    with pytest.raises(ConfigError, match=f"at most {limit} model_dev tasks"):
+        panel(PlantedWorld(), "model_dev", limit, seed=1)
 
 
 def test_a_panel_is_a_fixed_part_of_its_split(tmp_path):

@@ -9,6 +9,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from intraskill.assembly import Run
+from intraskill.method.errors import EnvironmentFault
 from intraskill.method.paired_validation import Conditions, Scored
 from intraskill.method.randomness import child_seed
 from intraskill.method.rollouts import Episode, Rollout
@@ -45,6 +46,22 @@ def run_arm(run: Run, path: Path, round_index: int, episodes: Sequence[Episode])
     if not path.exists():
         _run_batches(run, path, round_index, episodes)
     return read_rollouts(path)
+
+
+def run_scored_arm(run: Run, path: Path, round_index: int, episodes: Sequence[Episode]) -> tuple[Rollout, ...]:
+    """Do the same for an arm whose mean is reported.
+
+    Raises:
+        EnvironmentFault: when every rollout was a fault; the arm can be run again once its file is deleted.
+    """
+    rollouts = run_arm(run, path, round_index, episodes)
+    faults = [rollout.fault for rollout in rollouts if rollout.fault is not None]
+    if rollouts and len(faults) == len(rollouts):
+        raise EnvironmentFault(
+            f"every one of {len(faults)} rollouts of {path} was a fault, first: {faults[0]}; mend the environment, "
+            "delete this file and run the same command again"
+        )
+    return rollouts
 
 
 def read_rollouts(path: Path) -> tuple[Rollout, ...]:

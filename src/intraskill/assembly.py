@@ -72,8 +72,11 @@ def panel(environment: Environment, split: Split, limit: int | None, seed: int) 
     """Return a split's tasks, at most ``limit`` of them in the order of an addressed shuffle.
 
     Raises:
+        ConfigError: for a limit below 1.
         SplitError: when the split is empty.
     """
+    if limit is not None and limit < 1:
+        raise ConfigError(f"at most {limit} {split} tasks were asked for; ask for 1 or more, or for the whole split")
     tasks = {task.id: task for task in environment.tasks(split)}
     if not tasks:
         raise SplitError(f"the environment has no {split} tasks; choose a larger env.preset")

@@ -209,7 +209,7 @@ def _validate(arguments: argparse.Namespace, overrides: list[str]) -> int:
     from intraskill.report.tables import print_validation
 
     source = evaluate.find_source(Path(arguments.ckpt))
-    limit = [f"gate.tasks={arguments.tasks}"] if arguments.tasks else []
+    limit = [f"gate.tasks={arguments.tasks}"] if arguments.tasks is not None else []
     config = _config_beside(source.root, [*overrides, *limit])
     skill = evaluate.skill_of(source, arguments.skill)
     root = Path(arguments.out) if arguments.out else (source.root or Path(".")) / "validations"

@@ -144,7 +144,7 @@ class GateConfig:
 
     policy: str = knob("positive_topk", "decision rule", choices=("positive_topk",))
     top_k: int = knob(10, "most active chunks, K", "[0, 64]")
-    tasks: int | None = knob(None, "validation pairs; null = the whole split", "[1, inf)")
+    tasks: int | None = knob(None, "validation pairs; null = the whole split", "[2, inf)")
     inclusion: float = knob(0.5, "probability that a masked run shows a chunk", "(0, 1)")
     full_arm: bool = knob(True, "measure R_pair, the committed skill shown whole")
 
@@ -154,7 +154,7 @@ class FinalConfig:
     """The closing comparison on the reporting split."""
 
     split: str = knob("test", "reporting split", choices=("test", "model_dev"))
-    tasks: int | None = knob(None, "tasks; null = the whole split; 0 = no closing comparison", "[0, inf)")
+    tasks: int | None = knob(None, "tasks, 2 or more; null = the whole split; 0 = no closing comparison", "[0, inf)")
     repeats: int = knob(1, "rollouts per task and arm", "[1, 1000]")
     resamples: int = knob(10_000, "bootstrap resamples", "[100, inf)")
 
@@ -286,5 +286,6 @@ def _contradictions(config: Config) -> Iterator[tuple[bool, str]]:
         grpo.loss == "cispo" and grpo.clip_high < 1,
         f"grpo.clip_high={grpo.clip_high} caps every weight of grpo.loss=cispo below 1; use 5, say",
     )
+    yield (config.final.tasks == 1, "final.tasks=1 gives no interval; use 2 or more, or 0 for no closing comparison")
     yield (not config.run_dir.strip(), "run_dir is empty; name a directory")
     yield (grpo.steps_per_round == 0 and config.rounds > 0, "grpo.steps_per_round=0 trains nothing; set rounds=0 too")

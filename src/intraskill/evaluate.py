@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from intraskill.arms import plan_arm, run_arm, task_means, task_success
+from intraskill.arms import plan_arm, run_scored_arm, task_means, task_success
 from intraskill.assembly import Run, panel
 from intraskill.method.errors import ArtifactError, ConfigError, PairingError
 from intraskill.method.intervals import (
@@ -17,6 +17,7 @@ from intraskill.method.intervals import (
     mean_interval,
     paired_bootstrap,
     paired_counts,
+    require_two,
 )
 from intraskill.method.randomness import content_hash
 from intraskill.method.skill import Skill, parse_skill
@@ -172,20 +173,23 @@ def evaluate(
         The evaluation and its directory.
 
     Raises:
-        ConfigError: for an unknown mode or split.
+        ConfigError: for an unknown mode or split, or a limit below 1.
+        TooFewTasksError: when fewer than two tasks are there, or were scored.
+        EnvironmentFault: when every rollout was a fault.
     """
     if mode not in MODES or split not in SPLITS or repeats < 1:
         raise ConfigError(
             f"eval needs a mode of {', '.join(MODES)}, a split of {', '.join(SPLITS)} and repeats ≥ 1; "
             f"got {mode}, {split}, {repeats}"
         )
+    chosen = panel(run.environment, split, tasks, run.config.seed)
+    require_two(len(chosen))
     run.learner.load(checkpoint)
     shown = skill if mode == "skill-augmented" else Skill("")
-    chosen = panel(run.environment, split, tasks, run.config.seed)
     planned = _planned(run, mode, repeats, shown, chosen)
     run, directory = _at(run, f"{planned.name}-{content_hash(planned.panel, run.config.seed)[:6]}")
     episodes = plan_arm(run, chosen, shown, frozenset(shown.ids), address=("eval", split), repeats=repeats)
-    rollouts = run_arm(run, directory / "rollouts.jsonl", 0, episodes)
+    rollouts = run_scored_arm(run, directory / "rollouts.jsonl", 0, episodes)
     found = replace(planned, rewards=task_means(rollouts), successes=task_success(rollouts))
     summary = {"reward": to_json(found.reward), "success": to_json(found.success)}
     write_json(directory / "eval.json", summary | {"evaluation": to_json(found)})

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, cast
 
-from intraskill.arms import bare_arm, plan_arm, run_arm, task_means, task_success
+from intraskill.arms import bare_arm, plan_arm, run_scored_arm, task_means, task_success
 from intraskill.assembly import Run, panel
 from intraskill.method.intervals import mean_interval, paired_bootstrap, paired_counts
 from intraskill.method.rollouts import Rollout
@@ -53,11 +53,11 @@ def _both_modes(
     repeats = run.config.final.repeats
     # One address for all arms: common random numbers, so that only the policy and the skill differ.
     episodes = bare_arm(run, tasks, skill, address=("final",), repeats=repeats)
-    free = run_arm(run, directory / f"{name}_free.jsonl", round_index, episodes)
+    free = run_scored_arm(run, directory / f"{name}_free.jsonl", round_index, episodes)
     paired = free
     if skill.chunks:
         episodes = plan_arm(run, tasks, skill, frozenset(skill.ids), address=("final",), repeats=repeats)
-        paired = run_arm(run, directory / f"{name}_pair.jsonl", round_index, episodes)
+        paired = run_scored_arm(run, directory / f"{name}_pair.jsonl", round_index, episodes)
     return {f"{name}_free": free, f"{name}_pair": paired}
 
 

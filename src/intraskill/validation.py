@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from intraskill.arms import bare_arm, plan_arm, run_arm, score, task_means
+from intraskill.arms import bare_arm, plan_arm, run_scored_arm, score, task_means
 from intraskill.assembly import Run
 from intraskill.method.attribution import Contributions, fit_contributions
 from intraskill.method.edits import Edit, pool
@@ -56,7 +56,7 @@ def validate_skill(run: Run, directory: Path, round_index: int, skill: Skill, ed
     everything = pool(skill, edits)
     tasks = run.tasks("skill_validation", run.config.gate.tasks)
     planned = _plan_masks(run, directory, round_index, everything, edits, tasks)
-    bare = run_arm(
+    bare = run_scored_arm(
         run, directory / "bare.jsonl", round_index, bare_arm(run, tasks, everything, address=("bare", round_index))
     )
     pairs, excluded = _paired(run, directory, round_index, everything, tasks, planned, bare)
@@ -116,7 +116,7 @@ def _paired(
             )
             for task in tasks
         ]
-        masked = run_arm(run, directory / "masked.jsonl", round_index, episodes)
+        masked = run_scored_arm(run, directory / "masked.jsonl", round_index, episodes)
     faulted = sorted({rollout.task_id for rollout in (*bare, *masked) if rollout.fault is not None})
     kept = {task_id: visible for task_id, visible in planned.items() if task_id not in faulted}
     conditions = run.learner.conditions
@@ -145,7 +145,7 @@ def _pair_arm(
     if skill.chunks:
         address = ("full", round_index)
         episodes = plan_arm(run, tasks, skill, frozenset(skill.ids), address=address)
-        full = run_arm(run, directory / "full.jsonl", round_index, episodes)
+        full = run_scored_arm(run, directory / "full.jsonl", round_index, episodes)
     alone, together = task_means(bare), task_means(full)
     shared = [task_id for task_id in alone if task_id in together]
     gap = mean_interval([together[task_id] - alone[task_id] for task_id in shared])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from intraskill.method.errors import PairingError
+from intraskill.method.errors import PairingError, TooFewTasksError
 from intraskill.method.intervals import mean_interval, paired_bootstrap, paired_counts, t_quantile
 
 RESAMPLING = 0.006
@@ -96,10 +96,16 @@ def test_the_mean_interval_is_student_s() -> None:
     assert got.mean - got.low == pytest.approx(got.high - got.mean)
 
 
-def test_one_value_says_nothing_about_its_spread_and_none_is_refused() -> None:
-    assert (mean_interval([2.0]).low, mean_interval([2.0]).high) == (-math.inf, math.inf)
-    with pytest.raises(ValueError, match="one or more values"):
-        mean_interval([])
+def test_one_task_says_nothing_about_the_spread_and_is_refused() -> None:
+    for values in ([], [2.0]):
+        with pytest.raises(TooFewTasksError, match=f"at least 2 scored tasks, got {len(values)}"):
+            mean_interval(values)
+    with pytest.raises(TooFewTasksError, match="got 1"):
+        paired_bootstrap({"a": 0.0}, {"a": 1.0}, seed=0)
+    assert paired_bootstrap({"a": 0.0, "b": 0.0}, {"a": 1.0, "b": 0.0}, seed=0).se > 0.0
+
+
+def test_a_value_that_is_not_finite_is_refused() -> None:
     with pytest.raises(ValueError, match="2: 0.0, nan"):
         mean_interval([0.0, math.nan])
 

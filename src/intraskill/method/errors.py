@@ -30,6 +30,10 @@ class PairingError(IntraSkillError, ValueError):
     """Bare and masked rollouts do not form pairs."""
 
 
+class TooFewTasksError(IntraSkillError, ValueError):
+    """Fewer than two scored tasks: nothing can be said about the spread, so there is no interval."""
+
+
 class RankDeficientError(IntraSkillError, ValueError):
     """The drawn visible sets cannot separate the chunks."""
 

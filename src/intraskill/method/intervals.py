@@ -11,7 +11,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from intraskill.method.errors import PairingError, offenders
+from intraskill.method.errors import PairingError, TooFewTasksError, offenders
 from intraskill.method.randomness import child_seed
 
 Panel = Mapping[str, float] | Sequence[float]
@@ -50,20 +50,31 @@ class PairedCounts:
     neither: int
 
 
+def require_two(count: int) -> None:
+    """Refuse an interval over fewer than two tasks.
+
+    Raises:
+        TooFewTasksError: for 0 or 1.
+    """
+    if count < 2:
+        raise TooFewTasksError(
+            f"an interval needs at least 2 scored tasks, got {count} (a task whose every rollout was a fault does not "
+            "count); use more tasks"
+        )
+
+
 def mean_interval(values: Sequence[float]) -> Interval:
     """Return mean ± t_{0.975, n−1} · s/√n of independent ``values``, (n,).
 
-    A single value has an infinite interval: one number says nothing about its own spread.
-
     Raises:
-        ValueError: without values, or with one that is not finite.
+        TooFewTasksError: with fewer than two values: one number says nothing about its own spread.
+        ValueError: with a value that is not finite.
     """
+    require_two(len(values))
     data = np.asarray(values, dtype=float)
-    if data.size == 0 or not np.isfinite(data).all():
-        raise ValueError(f"an interval needs one or more values, all finite; got {offenders(list(values))}")
+    if not np.isfinite(data).all():
+        raise ValueError(f"an interval needs finite values; got {offenders(list(values))}")
     mean, n = float(data.mean()), int(data.size)
-    if n == 1:
-        return Interval(mean, -math.inf, math.inf, math.inf, 1)
     se = float(data.std(ddof=1) / math.sqrt(n))
     half = t_quantile(0.975, n - 1) * se
     return Interval(mean, mean - half, mean + half, se, n)
@@ -80,8 +91,10 @@ def paired_bootstrap(before: Panel, after: Panel, *, seed: int, resamples: int =
 
     Raises:
         PairingError: if the panels differ or are empty.
+        TooFewTasksError: if they hold one task, whose resamples would all be equal and claim certainty.
     """
     first, second = aligned(before, after)
+    require_two(len(first))
     difference_N = second - first
     n = int(difference_N.size)
     rng = np.random.Generator(np.random.PCG64(child_seed(seed, "bootstrap", n, resamples)))
