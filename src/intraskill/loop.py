@@ -101,7 +101,7 @@ def run_round(run: Run, state: State, round_index: int) -> State:
     groups = plan_training(run, directory, round_index, state.curriculum)
     results = train(run, directory, round_index, groups, state.skill)
     frontier, evidence = review_frontier(run, directory, round_index, results, state.skill)
-    proposals, ledger = propose(run, directory, evidence, state.skill, state.ledger)
+    proposals, ledger = propose(run, directory, evidence, state.skill, state.ledger, results)
     edits = [proposal.to_edit() for proposal in proposals]
     validation = validate_skill(run, directory, round_index, state.skill, edits)
     decision = validation.decision

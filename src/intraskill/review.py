@@ -71,9 +71,22 @@ def _rewards(rollouts: Sequence[Rollout], task_id: str) -> tuple[float | None, .
 
 
 def propose(
-    run: Run, directory: Path, evidence: Sequence[Rollout], skill: Skill, ledger: Ledger
+    run: Run,
+    directory: Path,
+    evidence: Sequence[Rollout],
+    skill: Skill,
+    ledger: Ledger,
+    groups: Sequence[GroupResult] = (),
 ) -> tuple[tuple[Proposal, ...], Ledger]:
     """Run Trace2Skill on the evidence and write ``edits.json`` (method §4, §6.3); round 0 only adds drafts.
+
+    Args:
+        run: the run.
+        directory: the round's directory.
+        evidence: rollouts of skill deficits, or of the cold start.
+        skill: S_t.
+        ledger: every proposal so far.
+        groups: the round's training groups.
 
     Returns:
         The proposals for the gate, and the ledger with what was turned away before it.
@@ -81,7 +94,8 @@ def propose(
     path = directory / "edits.json"
     round_index = int(directory.name.rpartition("_")[2])
     if not path.exists():
-        harvest = _harvest(run, evidence, skill, Memory(ledger, round_index, run.config.proposer.stay_away_rounds))
+        memory = Memory(ledger, round_index, run.config.proposer.stay_away_rounds)
+        harvest = _harvest(run, evidence, skill, memory, groups)
         write_json(path, to_json(harvest) if harvest else {"proposals": [], "refused": [], "counts": {}, "analyst": ""})
     harvest = from_json(Harvest, read_json(path), path)
     for refusal in harvest.refused:
@@ -91,12 +105,14 @@ def propose(
     return harvest.proposals, ledger
 
 
-def _harvest(run: Run, evidence: Sequence[Rollout], skill: Skill, memory: Memory) -> Harvest | None:
-    if run.analyst is None or not evidence:
+def _harvest(
+    run: Run, evidence: Sequence[Rollout], skill: Skill, memory: Memory, groups: Sequence[GroupResult]
+) -> Harvest | None:
+    if run.analyst is None or not (evidence or groups):
         return None
     first = memory.round_index == 0
     room = max(0, run.config.coldstart.max_drafts - len(skill.chunks)) if first else run.config.proposer.max_candidates
-    return harvest_edits(evidence, skill, run.analyst, run.firewall, limit=room, memory=memory, only_adds=first)
+    return harvest_edits(evidence, skill, run.analyst, run.firewall, limit=room, memory=memory, groups=groups)
 
 
 def record_fates(ledger: Ledger, round_index: int, proposals: Sequence[Proposal], decision: Decision) -> Ledger:

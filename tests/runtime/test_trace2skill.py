@@ -1,8 +1,10 @@
 """Trace2Skill end to end: order of the rollouts does not matter, losers stay away, leaks never reach the gate."""
 
+import dataclasses
 import random
 
 import pytest
+from method_records import result
 from shop_rollouts import play
 
 from intraskill.environments.shopworld import ShopWorld
@@ -54,7 +56,7 @@ def played(world):
 def test_the_cold_start_finds_the_rules_that_the_shop_needs(world, played, golden) -> None:
     firewall = Firewall(secrets_of(world))
     empty = Skill("Advice for shopping.")
-    harvest = harvest_edits(played, empty, RulesAnalyst(), firewall, limit=16, only_adds=True)
+    harvest = harvest_edits(played, empty, RulesAnalyst(), firewall, limit=16)
     skill = pool(empty, harvest.edits)
     assert set(USEFUL) <= {mechanism_of(chunk) for chunk in skill.chunks}
     assert harvest.refused == () and harvest.counts["over_limit"] == 0
@@ -63,12 +65,15 @@ def test_the_cold_start_finds_the_rules_that_the_shop_needs(world, played, golde
 
 def test_the_same_rollouts_in_any_order_give_the_same_proposals(played) -> None:
     skill = Skill("p", (lesson_chunk("search_features"),))
-    expected = harvest_edits(played, skill, RulesAnalyst(), OPEN, limit=6)
+    expected = harvest_edits(played, skill, RulesAnalyst(), OPEN, limit=6, memory=Memory(round_index=1))
     assert len(expected.proposals) > 1
     for seed in range(5):
         shuffled = random.Random(seed).sample(played, len(played))
-        assert harvest_edits(shuffled, skill, RulesAnalyst(), OPEN, limit=6) == expected
-    assert harvest_edits(played[: len(played) // 2], skill, RulesAnalyst(), OPEN, limit=6) != expected
+        assert harvest_edits(shuffled, skill, RulesAnalyst(), OPEN, limit=6, memory=Memory(round_index=1)) == expected
+    assert (
+        harvest_edits(played[: len(played) // 2], skill, RulesAnalyst(), OPEN, limit=6, memory=Memory(round_index=1))
+        != expected
+    )
 
 
 def test_prevalence_is_counted_from_the_rollouts(played) -> None:
@@ -112,14 +117,27 @@ def test_a_leak_is_refused_with_its_reason_and_takes_no_place() -> None:
 def test_a_proposal_for_a_chunk_that_is_not_there_is_counted_and_dropped() -> None:
     present = Chunk("Care", "Do it well.")
     misfits = AnalystWhoSays(Proposal("DELETE", ("gone-1",), (), "cause", ("r1",)), add("Care"))
-    harvest = harvest_edits([], Skill("p", (present,)), misfits, OPEN, limit=6)
+    harvest = harvest_edits([], Skill("p", (present,)), misfits, OPEN, limit=6, memory=Memory(round_index=1))
     assert harvest.edits == () and harvest.counts["misfit"] == 2
 
 
 def test_only_additions_make_a_cold_start() -> None:
     old = Chunk("Old", "Old advice.")
     analyst = AnalystWhoSays(Proposal("DELETE", (old.id,), (), "cause", ("r1",)), add("New", "Other advice entirely."))
-    first = harvest_edits([], Skill("p", (old,)), analyst, OPEN, limit=16, only_adds=True)
+    first = harvest_edits([], Skill("p", (old,)), analyst, OPEN, limit=16)
     assert [edit.op for edit in first.edits] == ["ADD"]
-    online = harvest_edits([], Skill("p", (old,)), analyst, OPEN, limit=6)
+    online = harvest_edits([], Skill("p", (old,)), analyst, OPEN, limit=6, memory=Memory(round_index=1))
     assert sorted(edit.op for edit in online.edits) == ["ADD", "DELETE"]
+
+
+def test_training_groups_that_suffer_from_a_chunk_speak_for_its_deletion() -> None:
+    harmful = Chunk("Old", "Old advice.")
+    groups = [
+        dataclasses.replace(one, group=dataclasses.replace(one.group, kind="assisted", visible=visible))
+        for visible, reward in ((frozenset({harmful.id}), 0.0), (frozenset(), 0.5))
+        for one in (result(f"t{i}", [reward, reward + 0.01 * (i % 2)], i) for i in range(10))
+    ]
+    skill, memory = Skill("p", (harmful,)), Memory(round_index=1)
+    harvest = harvest_edits([], skill, AnalystWhoSays(), OPEN, limit=6, memory=memory, groups=groups)
+    assert [edit.op for edit in harvest.edits] == ["DELETE"]
+    assert harvest_edits([], skill, AnalystWhoSays(), OPEN, limit=6, memory=memory, groups=groups[:10]).edits == ()

@@ -98,6 +98,9 @@ class Memory:
     rounds: int = 0
 
 
+COLD_START = Memory()
+
+
 def harvest_edits(
     rollouts: Sequence[Rollout],
     skill: Skill,
@@ -105,9 +108,8 @@ def harvest_edits(
     firewall: Firewall,
     *,
     limit: int,
-    memory: Memory | None = None,
+    memory: Memory = COLD_START,
     groups: Sequence[GroupResult] = (),
-    only_adds: bool = False,
 ) -> Harvest:
     """Return at most ``limit`` candidate edits of ``skill`` that the rollouts speak for (method §6.3).
 
@@ -118,14 +120,12 @@ def harvest_edits(
         firewall: refuses what must not enter the pool.
         limit: most candidates; in the published run 6 online, and 16 at the cold start.
         groups: the round's training groups, whose randomised contexts may speak for a DELETE.
-        memory: keeps recent losers away; ``None`` at the cold start.
-        only_adds: leave out every other operation, as the cold start does (method §4).
+        memory: keeps recent losers away; at round 0, the cold start, only additions pass (method §4).
     """
-    memory = memory or Memory()
     analysis = analyst.analyse(rollouts, skill)
     counts = Counter(analysis.counts)
     found = (*analysis.proposals, *suspect_harm(groups, skill))
-    offered = sorted((p for p in found if p.op == "ADD" or not only_adds), key=_canonical)
+    offered = sorted((p for p in found if p.op == "ADD" or memory.round_index > 0), key=_canonical)
     merged = merge_proposals(offered, limit=len(offered))
     counts["merged"] = len(offered) - len(merged)
     admitted = memory.ledger.admissible(merged, memory.round_index, rounds=memory.rounds)
