@@ -141,6 +141,29 @@ def test_another_plan_is_refused_and_the_run_stays_as_it_was(tmp_path):
     assert content(tmp_path / "run") == before
 
 
+@pytest.mark.parametrize(
+    ("fact", "value", "message"),
+    [
+        ("environment", "world-1", r"1: environment: 'world-1' there, '[^']+' here"),
+        ("checkpoint", "weights-1", r"1: checkpoint: 'weights-1' there"),
+        ("conditions", {"sampling": "planted", "prompt": "old"}, r"2: conditions\.environment: None .*\.prompt: 'old'"),
+        ("packages", {"torch": "0.1"}, None),
+        ("git", {"commit": "0"}, None),
+    ],
+)
+def test_a_run_started_in_another_world_or_from_other_weights_is_not_resumed(tmp_path, fact, value, message):
+    config = planted_config(tmp_path / "run")
+    config.rounds, config.final.tasks = 0, 0
+    root = run(config)
+    recorded = read_json(root / "plan.json")
+    write_json(root / "plan.json", recorded | {"about": recorded["about"] | {fact: value}})
+    if message is None:
+        assert run(config) == root
+        return
+    with pytest.raises(ArtifactError, match=message):
+        run(config)
+
+
 def test_masks_of_another_gate_cannot_be_resumed(tmp_path):
     config = planted_config(tmp_path / "run")
     config.rounds, config.final.tasks = 0, 0

@@ -18,7 +18,7 @@ from intraskill.method.randomness import shuffled
 from intraskill.method.rollouts import Rollout
 from intraskill.method.skill import Skill, parse_skill
 from intraskill.method.tasks import Split, Task
-from intraskill.provenance import about
+from intraskill.provenance import about, check_provenance
 from intraskill.runtime.learner import Learner
 from intraskill.runtime.run_directory import claim
 from intraskill.runtime.trace2skill import Analysis, Analyst, secrets_of
@@ -91,7 +91,7 @@ def assemble(config: Config, monitor: Monitor | None = None) -> Run:
     Raises:
         ConfigError: for a config that makes no sense.
         SkillFormatError: for a draft that is not a skill.
-        ArtifactError: when the directory belongs to another plan.
+        ArtifactError: when the directory belongs to another plan, environment version, conditions or start weights.
     """
     check(config)
     root = Path(config.run_dir)
@@ -100,7 +100,9 @@ def assemble(config: Config, monitor: Monitor | None = None) -> Run:
         claim(root, plan, {})
     draft_of(config)
     run = bench(config, root, monitor)
-    claim(root, plan, about(run.learner, run.environment))
+    facts = about(run.learner, run.environment)
+    claim(root, plan, facts)
+    check_provenance(root, facts)
     if config.tracking.name == "wandb":
         mirror = WandbMirror(root, config.tracking.project, config.tracking.mode, flatten(config))
         run.metrics = Metrics(root / "metrics.jsonl", mirror)

@@ -8,8 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from intraskill.environments.protocol import Environment
+from intraskill.method.errors import ArtifactError, offenders
 from intraskill.runtime.learner import Learner
+from intraskill.runtime.run_directory import read_json
 
+MUST_MATCH = ("environment", "conditions", "checkpoint")
+"""Facts of `about` that decide what a run computes; versions and git state are for the record only."""
 VERSIONED = ("intraskill", "numpy", "statsmodels", "torch", "transformers", "peft", "hydra-core", "tokenizers")
 
 
@@ -23,6 +27,33 @@ def about(learner: Learner, environment: Environment) -> dict[str, Any]:
         "conditions": dict(learner.conditions),
         "environment": environment.version,
     }
+
+
+def check_provenance(root: Path, present: Mapping[str, Any]) -> None:
+    """Compare the facts that decide a run with those that ``plan.json`` recorded at its start.
+
+    Args:
+        root: the run directory.
+        present: from `about`, at the start weights.
+
+    Raises:
+        ArtifactError: naming the facts that differ.
+    """
+    recorded = read_json(root / "plan.json").get("about", {})
+    differing = []
+    for name in MUST_MATCH:
+        there, here = _by_name(name, recorded.get(name, present[name])), _by_name(name, present[name])
+        keys = [key for key in sorted({*there, *here}) if there.get(key) != here.get(key)]
+        differing += [f"{key}: {there.get(key)!r} there, {here.get(key)!r} here" for key in keys]
+    if differing:
+        raise ArtifactError(
+            f"{root} was started in another world or from other weights; it differs in {offenders(differing)}. "
+            "Restore what it was started with, or use another run_dir"
+        )
+
+
+def _by_name(name: str, fact: Any) -> dict[str, Any]:
+    return {f"{name}.{key}": value for key, value in fact.items()} if isinstance(fact, Mapping) else {name: fact}
 
 
 def version_of(package: str) -> str | None:

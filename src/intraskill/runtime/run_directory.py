@@ -234,7 +234,7 @@ def claim(root: Path, plan: Mapping[str, Any], about: Mapping[str, Any]) -> None
     Args:
         root: the run directory.
         plan: every resolved config value by dotted name; where the run is written does not belong to it.
-        about: versions, git state and hashes, recorded once and never compared.
+        about: versions, git state and hashes, recorded once and not compared here.
 
     Raises:
         ArtifactError: when the directory belongs to another plan, naming the keys that differ.
