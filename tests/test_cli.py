@@ -187,6 +187,28 @@ def test_lint_finds_a_duplicate_chunk_and_a_leak_and_passes_a_clean_skill(capsys
     assert status == 0 and "1 chunks" in out
 
 
+LEAK = "### Read\n\nRemember planted-test-0003 well.\n"
+
+
+def test_lint_of_a_run_knows_the_secrets_of_its_world(capsys, finished, tmp_path):
+    round_directory = tmp_path / "run" / "round_000"
+    round_directory.mkdir(parents=True)
+    (round_directory / "skill.md").write_text(LEAK)
+    assert said(capsys, "skill", "lint", str(round_directory))[0] == 0  # nothing says which world it is for
+    shutil.copy(finished / "plan.json", tmp_path / "run")
+    status, out, _ = said(capsys, "skill", "lint", str(round_directory))
+    assert status == 1 and "'Read': task_id: 'planted test 0003'" in out
+
+
+def test_a_draft_that_leaks_is_refused_before_its_first_rollout(capsys, tmp_path):
+    (tmp_path / "draft.md").write_text(LEAK)
+    words = ["train", "+exp=planted", f"coldstart.draft={tmp_path / 'draft.md'}", f"run_dir={tmp_path / 'run'}"]
+    status, _, err = said(capsys, *words)
+    assert status == 2 and err.count("\n") == 1
+    assert "SkillFormatError" in err and "for 1: chunk 'Read', task_id: 'planted test 0003'" in err
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["plan.json"]
+
+
 def test_a_draft_with_a_duplicate_chunk_is_refused_before_anything_runs(capsys, tmp_path):
     path = tmp_path / "draft.md"
     path.write_text("### Read\n\nRead it.\n\n### Read\n\nRead it.\n")

@@ -15,6 +15,7 @@ from intraskill.final import compare_start_and_final
 from intraskill.method.contexts import Curriculum, bare_probability, visible_probability
 from intraskill.method.curriculum import ExposureRule, allocate_exposure, fixed_q, gap_q
 from intraskill.method.edits import pool
+from intraskill.method.errors import SkillFormatError, offenders
 from intraskill.method.proposals import Ledger
 from intraskill.method.rollouts import Rollout
 from intraskill.method.skill import Skill, parse_skill
@@ -75,9 +76,10 @@ def run(config: Config, monitor: Monitor | None = None) -> Path:
 
 def cold_start(run: Run) -> State:
     """Sample the initial policy, write the first skill, calibrate it by the gate without edits (method §4)."""
+    draft = draft_of(run.config)
+    screen_draft(run, draft)
     directory = _open_round(run, 0)
     _save_checkpoint(run, directory)
-    draft = draft_of(run.config)
     evidence: tuple[Rollout, ...] = ()
     if run.config.coldstart.tasks and run.analyst is not None:
         tasks = run.tasks("train", run.config.coldstart.tasks)
@@ -93,6 +95,19 @@ def cold_start(run: Run) -> State:
     taken = sum(chunk.id in state.skill.ids for proposal in proposals for chunk in proposal.chunks)
     edits = {"proposed": len(proposals), "taken": taken, "refused": len(proposals) - taken}
     return commit(run, directory, state, round_row(state, validation, drafted, NO_FRONTIER, edits))
+
+
+def screen_draft(run: Run, draft: Skill) -> None:
+    """Refuse a draft that the firewall would not let in; a text from outside has no privilege over a proposal.
+
+    Raises:
+        SkillFormatError: naming chunk, rule and span.
+    """
+    if found := [f"chunk {chunk.title!r}, {rejection}" for chunk, rejection in run.firewall.inspect_skill(draft)]:
+        raise SkillFormatError(
+            f"the firewall refuses coldstart.draft={run.config.coldstart.draft} for {offenders(found)}; "
+            "take these words out and run the same command again"
+        )
 
 
 def run_round(run: Run, state: State, round_index: int) -> State:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from intraskill.method.errors import ConfigError
-from intraskill.method.skill import Chunk
+from intraskill.method.skill import Chunk, Skill
 
 Tokens = tuple[str, ...]
 
@@ -143,6 +143,12 @@ class Firewall:
             if shared > self.rule.copy_share:
                 found.setdefault("copy", Rejection("copy", f"{other.title} ({shared:.0%})"))
         return tuple(found.values())
+
+    def inspect_skill(self, skill: Skill) -> Iterator[tuple[Chunk, Rejection]]:
+        """Yield every rule that a chunk of ``skill`` breaks beside the others."""
+        for chunk in skill.chunks:
+            others = [other for other in skill.chunks if other.id != chunk.id]
+            yield from ((chunk, rejection) for rejection in self.inspect(chunk, others))
 
     def _violations(self, raw: str, text: str) -> Iterator[tuple[str, str]]:
         if len(raw) > self.rule.max_chars:

@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+from intraskill.assembly import environment_of
+from intraskill.config import unflatten
 from intraskill.method.errors import ArtifactError, SkillFormatError
 from intraskill.method.firewall import Firewall
 from intraskill.method.skill import Skill, parse_skill
-from intraskill.runtime.run_directory import is_sealed, read_text
+from intraskill.runtime.run_directory import is_sealed, read_json, read_text
+from intraskill.runtime.trace2skill import secrets_of
 
 MAX_LINES = 500
 
@@ -36,10 +39,15 @@ def lint(path: Path) -> tuple[list[str], Skill | None]:
     problems = []
     if len(text.splitlines()) > MAX_LINES:
         problems.append(f"{path}: {len(text.splitlines())} lines; keep a skill under {MAX_LINES}")
-    firewall = Firewall()
-    for chunk in skill.chunks:
-        if not chunk.body:
-            problems.append(f"{path}: chunk {chunk.title!r} has no body")
-        others = [other for other in skill.chunks if other.id != chunk.id]
-        problems += [f"{path}: chunk {chunk.title!r}: {rejection}" for rejection in firewall.inspect(chunk, others)]
+    problems += [f"{path}: chunk {chunk.title!r} has no body" for chunk in skill.chunks if not chunk.body]
+    found = firewall_beside(path).inspect_skill(skill)
+    problems += [f"{path}: chunk {chunk.title!r}: {rejection}" for chunk, rejection in found]
     return problems, skill
+
+
+def firewall_beside(path: Path) -> Firewall:
+    """Return the firewall of the run that a round's skill belongs to; a loose file is checked without secrets."""
+    plan = path.parent.parent / "plan.json"
+    if not plan.exists():
+        return Firewall()
+    return Firewall(secrets_of(environment_of(unflatten(read_json(plan)["plan"]))))
