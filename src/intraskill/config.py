@@ -66,6 +66,7 @@ class GrpoConfig:
     reserve_groups: int = knob(2, "extra planned groups per step that replace groups lost to a fault", "[0, inf)")
     steps_per_round: int = knob(20, "optimizer steps per round", "[0, inf)")
     lr: float = knob(3e-4, "learning rate", "(0, 1)")
+    part: str = knob("", "reward component the policy gradient reads, such as r_success; empty = the main reward")
     loss: str = knob("grpo", "loss aggregation and clipping", choices=LOSSES)
     clip_low: float = knob(0.2, "lower clip of the probability ratio: 1 − clip_low", "(0, 1)")
     clip_high: float = knob(

@@ -96,12 +96,14 @@ def _train_steps(run: Run, directory: Path, round_index: int, groups: Sequence[G
     for step in range(first, steps):
         began = time.perf_counter()
         results = run_step(run, by_step[step], skill)
-        chosen = with_signal(results, run.config.grpo.groups_per_step)
+        learned = [rescored(result, run.config.grpo.part) for result in results]
+        chosen = with_signal(learned, run.config.grpo.groups_per_step)
         updates = run.learner.update(chosen) if chosen else {}
         used = {result.group.id for result in chosen}
         rows = [_row(run, result, result.group.id in used) for result in results]
         log.append(rows)
-        values = _step_metrics(results, chosen) | updates | _timing(began, results)
+        flat = sum(pstdev(result.rewards) <= FLAT for result in learned if not _faulted(result))
+        values = _step_metrics(results, chosen) | {"train/groups_flat": flat} | updates | _timing(began, results)
         run.metrics.log(round_index, "train", step, values)
         note = reward_note([reward for result in results for reward in result.rewards])
         run.monitor.advance(step + 1, tokens=values["train/sampled_tokens"], note=note)
@@ -170,6 +172,14 @@ def run_groups(run: Run, groups: Sequence[Group], skill: Skill) -> list[GroupRes
     return [GroupResult(group, tuple(rollouts[i * size : (i + 1) * size])) for i, group in enumerate(groups)]
 
 
+def rescored(result: GroupResult, part: str) -> GroupResult:
+    """Return a group as the policy gradient reads it: with one reward component for reward, if ``part`` names one."""
+    if not part:
+        return result
+    rollouts = (r if r.reward is None else dataclasses.replace(r, reward=r.parts[part]) for r in result.rollouts)
+    return GroupResult(result.group, tuple(rollouts))
+
+
 def with_signal(results: Sequence[GroupResult], needed: int) -> list[GroupResult]:
     """Return the first ``needed`` groups without a fault whose rewards differ."""
     sound = [result for result in results if not _faulted(result)]
@@ -201,7 +211,6 @@ def _step_metrics(results: Sequence[GroupResult], chosen: Sequence[GroupResult])
         "train/reward_bare_se": standard_error(bare),
         "train/groups_run": len(results),
         "train/groups_faulted": len(results) - len(sound),
-        "train/groups_flat": sum(pstdev(result.rewards) <= FLAT for result in sound),
         "train/groups_used": len(chosen),
         "train/rollouts_run": len(rollouts),
         "train/truncated_share": fmean(rollout.truncated for rollout in rollouts),
