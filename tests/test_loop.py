@@ -1,6 +1,7 @@
 """The whole loop in a world whose true contributions are known."""
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -94,7 +95,13 @@ def test_the_summary_has_the_documented_keys(finished):
         assert verdicts <= set(row["frontier"]) and set(row["edits"]) == {"proposed", "taken", "refused"}
         for chunk in row["chunks"]:
             assert {"id", "title", "beta", "se", "exposure", "status"} <= set(chunk)
+            shown = None if chunk["exposure"] is None else (1.0 - row["skill_free_prob"]) * chunk["exposure"]
+            assert chunk["visible_probability"] == shown
             assert (chunk["exposure"] is not None) == (chunk["status"] == "active")
+        hidden = math.prod(1.0 - chunk["exposure"] for chunk in row["chunks"] if chunk["exposure"] is not None)
+        q = row["skill_free_prob"]
+        assert row["bare_probability"] == pytest.approx(q + (1.0 - q) * hidden)
+        assert row["bare_probability"] != pytest.approx(q)
         assert abs(row["r_pair"] - row["r_free"] - row["gap"]["mean"]) < 1e-12
     assert summary["tokens"]["rollouts"] > 400 and summary["timing"]["total_s"] > 0
     json.dumps(summary, allow_nan=False)
@@ -189,7 +196,9 @@ def test_plain_grpo_never_shows_a_chunk(tmp_path):
     root = run(config)
     plan = read_jsonl(root / "round_001" / "plan.jsonl")
     assert {row["kind"] for row in plan} == {"skill_free"} and not any(row["visible"] for row in plan)
-    assert any(chunk["status"] == "active" for chunk in read_json(root / "round_000" / "round.json")["chunks"])
+    row = read_json(root / "round_000" / "round.json")
+    active = [chunk for chunk in row["chunks"] if chunk["status"] == "active"]
+    assert active and row["bare_probability"] == 1.0 and {chunk["visible_probability"] for chunk in active} == {0.0}
 
 
 def test_the_gap_controller_moves_q_within_its_limits(tmp_path):

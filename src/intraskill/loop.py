@@ -18,7 +18,7 @@ from intraskill.method.edits import pool
 from intraskill.method.errors import SkillFormatError, offenders
 from intraskill.method.proposals import Ledger
 from intraskill.method.rollouts import Rollout
-from intraskill.method.skill import Skill, parse_skill
+from intraskill.method.skill import ChunkId, Skill, parse_skill
 from intraskill.review import propose, record_fates, review_frontier
 from intraskill.runtime.records import from_json, to_json
 from intraskill.runtime.run_directory import (
@@ -94,7 +94,7 @@ def cold_start(run: Run) -> State:
     state = State(0, run.learner.checkpoint, validation.decision.skill, curriculum, ledger)
     taken = sum(chunk.id in state.skill.ids for proposal in proposals for chunk in proposal.chunks)
     edits = {"proposed": len(proposals), "taken": taken, "refused": len(proposals) - taken}
-    return commit(run, directory, state, round_row(state, validation, drafted, NO_FRONTIER, edits))
+    return commit(run, directory, state, round_row(run, state, validation, drafted, NO_FRONTIER, edits))
 
 
 def screen_draft(run: Run, draft: Skill) -> None:
@@ -124,23 +124,28 @@ def run_round(run: Run, state: State, round_index: int) -> State:
     curriculum = Curriculum(_next_q(run, state.curriculum, validation), _exposure(run, validation))
     counts = {"proposed": len(edits), "taken": len(decision.taken), "refused": len(decision.refused)}
     following = State(round_index, run.learner.checkpoint, decision.skill, curriculum, ledger)
-    row = round_row(following, validation, pool(state.skill, edits), frontier, counts)
+    row = round_row(run, following, validation, pool(state.skill, edits), frontier, counts)
     return commit(run, directory, following, row)
 
 
 def commit(run: Run, directory: Path, state: State, row: dict[str, Any]) -> State:
     """Write the state of the round; ``DONE`` with every hash comes last."""
-    curriculum = state.curriculum
-    chances = {chunk_id: visible_probability(curriculum, chunk_id) for chunk_id in curriculum.exposure}
-    write_json(
-        directory / "curriculum.json",
-        to_json(curriculum) | {"visible_probability": chances, "bare_probability": bare_probability(curriculum)},
-    )
+    visible, bare = context_chances(run, state.curriculum)
+    chances = {"visible_probability": visible, "bare_probability": bare}
+    write_json(directory / "curriculum.json", to_json(state.curriculum) | chances)
     write_json(directory / "ledger.json", to_json(state.ledger))
     write_json(directory / "round.json", row)
     seal(directory)
     run.monitor.say(round_line(row))
     return state
+
+
+def context_chances(run: Run, curriculum: Curriculum) -> tuple[dict[ChunkId, float], float]:
+    """Return P(visible_j) of every active chunk and P(∅) of a group of the next round (method §5.1)."""
+    if not run.config.curriculum.assisted:
+        return dict.fromkeys(curriculum.exposure, 0.0), 1.0
+    visible = {chunk_id: visible_probability(curriculum, chunk_id) for chunk_id in curriculum.exposure}
+    return visible, bare_probability(curriculum)
 
 
 def last_state(run: Run) -> State | None:
@@ -178,15 +183,16 @@ def read_state(directory: Path) -> State:
 
 
 def round_row(
-    state: State, validation: Validation, everything: Skill, frontier: dict[str, Any], edits: dict[str, int]
+    run: Run, state: State, validation: Validation, everything: Skill, frontier: dict[str, Any], edits: dict[str, int]
 ) -> dict[str, Any]:
     """Return the round's line of ``summary.json``."""
-    exposure = dict(state.curriculum.exposure)
+    visible, bare = context_chances(run, state.curriculum)
     return {
         "round": state.round_index,
         "checkpoint": state.checkpoint,
         "skill": state.skill.hash,
         "skill_free_prob": state.curriculum.skill_free_prob,
+        "bare_probability": bare,
         "r_free": validation.r_free.mean,
         "r_pair": validation.r_pair.mean if validation.r_pair else None,
         "gap": to_json(validation.gap),
@@ -194,7 +200,7 @@ def round_row(
         "r_pair_interval": to_json(validation.r_pair),
         "frontier": frontier,
         "edits": edits,
-        "chunks": chunk_rows(validation, everything, exposure, state.round_index),
+        "chunks": chunk_rows(validation, everything, state.curriculum.exposure, visible, state.round_index),
     }
 
 

@@ -3,7 +3,7 @@
 Round 0 calls it with no edits; every later round with its candidates. Nothing else reads skill-validation rewards.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from intraskill.method.intervals import Interval, mean_interval
 from intraskill.method.paired_validation import Pairs, pair, plan_visible
 from intraskill.method.randomness import child_seed
 from intraskill.method.rollouts import Episode, Rollout
-from intraskill.method.skill import Skill, Visible
+from intraskill.method.skill import ChunkId, Skill, Visible
 from intraskill.method.tasks import Task
 from intraskill.runtime.records import from_json, to_json
 from intraskill.runtime.run_directory import read_json, write_json, write_text
@@ -153,9 +153,13 @@ def _pair_arm(
 
 
 def chunk_rows(
-    validation: Validation, everything: Skill, exposure: dict[str, float], round_index: int
+    validation: Validation,
+    everything: Skill,
+    exposure: Mapping[ChunkId, float],
+    visible: Mapping[ChunkId, float],
+    round_index: int,
 ) -> list[dict[str, Any]]:
-    """Return one row per chunk of the pool: β̂ ± SE, exposure and what became of it.
+    """Return one row per chunk of the pool: β̂ ± SE, exposure, P(visible) and what became of it.
 
     A draft that the first gate drops was never active: it is refused, not retired.
     """
@@ -173,6 +177,7 @@ def chunk_rows(
                 "beta": float(beta),
                 "se": float(se),
                 "exposure": exposure.get(chunk_id),
+                "visible_probability": visible.get(chunk_id),
                 "status": status,
                 "reason": decision.reasons[chunk_id],
             }

@@ -1,15 +1,16 @@
 """``RUN/summary.json``: the final table as data. Documented and stable.
 
-    rounds   [{round, r_free, r_pair, gap: {mean, se, low, high, n},
+    rounds   [{round, r_free, r_pair, bare_probability, gap: {mean, se, low, high, n},
                frontier: {groups, model_deficit, skill_deficit, environment, undecided},
                edits: {proposed, taken, refused},
-               chunks: [{id, title, beta, se, exposure, status}]}]
+               chunks: [{id, title, beta, se, exposure, visible_probability, status}]}]
     final    the closing comparison, or null: arms, success, comparisons with paired 95 % intervals and task counts
     timing   {total_s, stages: {stage: seconds}}                the only wall-clock times
     tokens   {sampled, prompt, rollouts}
 
 Each round also carries ``checkpoint``, ``skill``, ``skill_free_prob`` and the intervals of R_free and R_pair. A chunk's
-``status`` is active, retired or refused.
+``status`` is active, retired or refused. ``visible_probability`` is P(visible_j) = (1 − q) ρ_j and ``bare_probability``
+P(∅) = q + (1 − q) Π_j (1 − ρ_j), both for a training group of the next round.
 """
 
 from collections import defaultdict

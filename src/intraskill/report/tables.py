@@ -26,7 +26,7 @@ def interval(data: Row | None, *, signed: bool = False) -> str:
 
 
 def rounds_table(rounds: Sequence[Row]) -> Table:
-    """One line per round: R_free, R_pair and gap with 95 % intervals, verdicts, edits, q."""
+    """One line per round: R_free, R_pair and gap with 95 % intervals, verdicts, edits, q and P(∅)."""
     table = Table(title="Rounds on skill-validation (95 % intervals over tasks)", title_justify="left")
     for name in ("round", "R_free", "R_pair", "gap", "frontier"):
         table.add_column(name, justify="left", no_wrap=name != "frontier")
@@ -34,6 +34,7 @@ def rounds_table(rounds: Sequence[Row]) -> Table:
     table.add_column("edits taken/refused")
     table.add_column("active")
     table.add_column("next q", justify="right")
+    table.add_column("P(∅)", justify="right")
     for row in rounds:
         frontier, edits = row["frontier"], row["edits"]
         verdicts = [frontier[name] for name in ("model_deficit", "skill_deficit", "environment", "undecided")]
@@ -47,17 +48,19 @@ def rounds_table(rounds: Sequence[Row]) -> Table:
             f"{edits['taken']}/{edits['refused']}",
             str(sum(chunk["status"] == "active" for chunk in row["chunks"])),
             f"{row['skill_free_prob']:.2f}",
+            _probability(row.get("bare_probability")),
         )
     return table
 
 
 def chunks_table(rounds: Sequence[Row]) -> Table:
-    """One line per chunk: β ± SE in every round, then its present exposure and status."""
+    """One line per chunk: β ± SE in every round, then its present exposure ρ, P(visible) = (1 − q) ρ, and status."""
     table = Table(title="Contributions β ± SE by round, relative to no skill", title_justify="left")
     table.add_column("chunk", max_width=40)
     for row in rounds:
         table.add_column(f"round {row['round']}", no_wrap=True)
     table.add_column("exposure", justify="right")
+    table.add_column("P(visible)", justify="right")
     table.add_column("status")
     last: dict[str, Row] = {chunk["id"]: chunk for row in rounds for chunk in row["chunks"]}
     current = {chunk["id"] for chunk in rounds[-1]["chunks"]} if rounds else set()
@@ -66,10 +69,15 @@ def chunks_table(rounds: Sequence[Row]) -> Table:
         for row in rounds:
             found = next((c for c in row["chunks"] if c["id"] == chunk_id), None)
             cells.append("" if found is None else f"{found['beta']:+.3f} ± {found['se']:.3f}")
-        exposure = chunk["exposure"] if chunk_id in current else None
+        present = chunk if chunk_id in current else {}
+        chances = [_probability(present.get(name)) for name in ("exposure", "visible_probability")]
         status = Text(chunk["status"], STATUS_STYLES.get(chunk["status"], ""))
-        table.add_row(chunk["title"], *cells, "" if exposure is None else f"{exposure:.2f}", status)
+        table.add_row(chunk["title"], *cells, *chances, status)
     return table
+
+
+def _probability(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
 
 
 def final_table(final: Row) -> Table:
