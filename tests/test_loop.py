@@ -3,19 +3,24 @@
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from planted_runs import TASKS, content, planted_config
 
-from intraskill.assembly import Run, bench, panel
+from intraskill.assembly import Run, assemble, bench, check_sizes, largest_pool, panel
 from intraskill.environments.planted import PlantedLearner, PlantedWorld
 from intraskill.final import compare_start_and_final
 from intraskill.loop import last_state, run
 from intraskill.method.contexts import Curriculum
 from intraskill.method.errors import ArtifactError, ConfigError, EnvironmentFault, NothingToLearnError, SplitError
-from intraskill.method.skill import Skill, parse_skill
+from intraskill.method.proposals import Proposal
+from intraskill.method.skill import Chunk, Skill, parse_skill
+from intraskill.report.dry_run import plan_table
 from intraskill.report.summary import summarise
+from intraskill.review import adding_at_most
 from intraskill.runtime.run_directory import read_json, read_jsonl, write_json
+from intraskill.runtime.trace2skill import Harvest
 from intraskill.training import groups_run_per_step, plan_training, run_step, with_signal
 
 
@@ -169,6 +174,50 @@ def test_a_run_started_in_another_world_or_from_other_weights_is_not_resumed(tmp
         return
     with pytest.raises(ArtifactError, match=message):
         run(config)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        (
+            {"skill_validation": 16},
+            "tell 16 chunks apart, which takes 17 .*max_drafts=16, gate.top_k=10",
+        ),
+        ({"skill_validation": 1}, "17 skill-validation tasks or more, and has 1"),
+        ({"test": 1}, "final.split=test has 1 tasks"),
+        ({"train": 5}, "plans 6 groups on different train tasks, and there are 5"),
+    ],
+)
+def test_a_run_that_its_tasks_cannot_carry_to_the_end_is_refused_before_it_starts(tmp_path, sizes, message):
+    config = planted_config(tmp_path / "run", tasks_per_split=TASKS | sizes)
+    with pytest.raises(ConfigError, match=message):
+        assemble(config)
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(ConfigError, match=message):
+        plan_table(config)
+
+
+def test_the_sizes_just_enough_are_legal_and_a_run_without_proposals_needs_fewer():
+    config = planted_config(Path("run"))
+    enough = {"skill_validation": 17, "test": 2, "train": 6}
+    check_sizes(config, enough, Skill(""))
+    config.gate.tasks = 16
+    with pytest.raises(ConfigError, match="and has 16"):
+        check_sizes(config, enough, Skill(""))
+    config.proposer.name = "none"
+    check_sizes(config, enough, PlantedWorld().draft)
+    assert largest_pool(config, PlantedWorld().draft) == 5
+    check_sizes(config, {}, Skill(""))
+
+
+def test_candidates_never_add_more_chunks_than_the_largest_pool_allows():
+    chunks = [Chunk(f"Rule {number}", f"Do {number}.") for number in range(6)]
+    add, split = Proposal("ADD", (), (chunks[0],), "why"), Proposal("SPLIT", ("a",), tuple(chunks[1:4]), "why")
+    delete, late = Proposal("DELETE", ("b",), (), "why"), Proposal("ADD", (), (chunks[4],), "why")
+    harvest = Harvest((add, split, delete, late), (), {"over_limit": 1}, "rules")
+    assert adding_at_most(5, harvest) == replace(harvest, counts={"over_limit": 1})
+    found = adding_at_most(3, harvest)
+    assert found.proposals == (add, delete, late) and found.counts["over_limit"] == 2
 
 
 def test_masks_of_another_gate_cannot_be_resumed(tmp_path):

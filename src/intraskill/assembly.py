@@ -4,7 +4,8 @@ Heavy packages are imported here only when the config asks for what needs them.
 """
 
 import importlib
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -13,20 +14,17 @@ from intraskill.config import Config, check, flatten
 from intraskill.environments.protocol import Environment
 from intraskill.method.errors import ConfigError, SplitError
 from intraskill.method.firewall import Firewall
-from intraskill.method.proposals import Proposal
 from intraskill.method.randomness import shuffled
-from intraskill.method.rollouts import Rollout
-from intraskill.method.skill import Skill, parse_skill
-from intraskill.method.tasks import Split, Task
-from intraskill.provenance import about, check_provenance
+from intraskill.method.skill import Skill
+from intraskill.method.tasks import SPLITS, Split, Task
+from intraskill.provenance import about, check_provenance, draft_of, plan_of
 from intraskill.runtime.learner import Learner
 from intraskill.runtime.run_directory import claim
-from intraskill.runtime.trace2skill import Analysis, Analyst, secrets_of
+from intraskill.runtime.trace2skill import Analyst, OwnAnalyst, secrets_of
 from intraskill.runtime.tracking import Metrics, Monitor, Silence, WandbMirror
 from intraskill.runtime.trainer_settings import LossKind, TrainerSettings
 
 PACKAGE = Path(__file__).parent
-WHERE_NOT_WHAT = ("run_dir", "tracking.")
 
 
 @dataclass
@@ -89,7 +87,7 @@ def assemble(config: Config, monitor: Monitor | None = None) -> Run:
     """Build a run and claim its directory; the resolved config, versions, git state and hashes are written first.
 
     Raises:
-        ConfigError: for a config that makes no sense.
+        ConfigError: for a config that makes no sense, or that the world's tasks cannot carry to the end.
         SkillFormatError: for a draft that is not a skill.
         ArtifactError: when the directory belongs to another plan, environment version, conditions or start weights.
     """
@@ -98,8 +96,10 @@ def assemble(config: Config, monitor: Monitor | None = None) -> Run:
     plan = plan_of(config)
     if (root / "plan.json").exists():
         claim(root, plan, {})
-    draft_of(config)
-    run = bench(config, root, monitor)
+    draft = draft_of(config)
+    environment = environment_of(config)
+    check_sizes(config, {split: len(environment.tasks(split)) for split in SPLITS}, draft)
+    run = bench(config, root, monitor, environment)
     facts = about(run.learner, run.environment)
     claim(root, plan, facts)
     check_provenance(root, facts)
@@ -109,18 +109,59 @@ def assemble(config: Config, monitor: Monitor | None = None) -> Run:
     return run
 
 
-def bench(config: Config, root: Path, monitor: Monitor | None = None) -> Run:
+def check_sizes(config: Config, sizes: Mapping[str, int], draft: Skill) -> None:
+    """Refuse a run that could not be finished: its plan is fixed, so a shortage met later could not be mended.
+
+    Args:
+        config: the resolved config.
+        sizes: tasks per split; a split that is not named is not checked beyond its limit.
+        draft: the skill that the run starts from.
+
+    Raises:
+        ConfigError: for too few tasks, naming the knobs.
+    """
+    grpo, gate, final = config.grpo, config.gate, config.final
+    most = largest_pool(config, draft)
+    pairs, reported = limited(gate.tasks, sizes.get("skill_validation")), limited(final.tasks, sizes.get(final.split))
+    if pairs is not None and pairs < max(2, most + 1):
+        raise ConfigError(
+            f"a gate may have to tell {most} chunks apart, which takes {max(2, most + 1)} skill-validation tasks or "
+            f"more, and has {pairs}: lower coldstart.max_drafts={config.coldstart.max_drafts}, gate.top_k={gate.top_k} "
+            f"or proposer.max_candidates={config.proposer.max_candidates}, shorten the draft ({len(draft.chunks)} "
+            f"chunks), raise gate.tasks={gate.tasks}, or choose a larger env.preset"
+        )
+    if final.tasks != 0 and reported is not None and reported < 2:
+        raise ConfigError(f"final.split={final.split} has {reported} tasks, too few for an interval; set final.tasks=0")
+    groups = math.ceil(grpo.groups_per_step * grpo.oversample) + grpo.reserve_groups
+    if config.rounds and groups > sizes.get("train", groups):
+        raise ConfigError(
+            f"a step plans {groups} groups on different train tasks, and there are {sizes['train']}; lower "
+            "grpo.groups_per_step, grpo.oversample or grpo.reserve_groups, or choose a larger env.preset"
+        )
+
+
+def largest_pool(config: Config, draft: Skill) -> int:
+    """Return the most chunks that one gate may meet: the first document, or kept chunks and candidates."""
+    first = len(draft.chunks)
+    if config.proposer.name == "none":
+        return first
+    if config.coldstart.tasks:
+        first = max(first, config.coldstart.max_drafts)
+    return max(first, config.gate.top_k + config.proposer.max_candidates if config.rounds else 0)
+
+
+def limited(limit: int | None, size: int | None) -> int | None:
+    """Return how many tasks a limit leaves of a split; ``None`` when neither is known."""
+    return min((number for number in (limit, size) if number is not None), default=None)
+
+
+def bench(config: Config, root: Path, monitor: Monitor | None = None, environment: Environment | None = None) -> Run:
     """Build everything a stage needs, with its files under ``root``, and claim nothing: for evaluations."""
-    environment = environment_of(config)
+    environment = environment or environment_of(config)
     learner = learner_of(config, environment)
     firewall, metrics = Firewall(secrets_of(environment)), Metrics(root / "metrics.jsonl")
     analyst = analyst_of(config, environment, root)
     return Run(config, root, environment, learner, analyst, firewall, metrics, monitor or Silence())
-
-
-def plan_of(config: Config) -> dict[str, Any]:
-    """Return every value that decides what a run computes, by dotted name."""
-    return {key: value for key, value in flatten(config).items() if not key.startswith(WHERE_NOT_WHAT)}
 
 
 def environment_of(config: Config) -> Environment:
@@ -217,18 +258,6 @@ def trainer_settings(config: Config) -> TrainerSettings:
     )
 
 
-@dataclass(frozen=True)
-class OwnAnalyst:
-    """The analyst that a world brings along; see `intraskill.runtime.trace2skill.Analyst`."""
-
-    propose: Callable[[Sequence[Rollout], Skill], tuple[Proposal, ...]]
-    name: str = "rules"
-
-    def analyse(self, rollouts: Sequence[Rollout], skill: Skill) -> Analysis:
-        """Pass on what the world proposes."""
-        return Analysis(tuple(self.propose(rollouts, skill)))
-
-
 def analyst_of(config: Config, environment: Environment, root: Path) -> Analyst | None:
     """Return the analyst that the config asks for; a world that brings its own keeps it under ``rules``.
 
@@ -249,30 +278,6 @@ def analyst_of(config: Config, environment: Environment, root: Path) -> Analyst 
     from intraskill.runtime.analyst_rules import RulesAnalyst
 
     return RulesAnalyst()
-
-
-def draft_of(config: Config) -> Skill:
-    """Read the skill document that the run starts from; none is an empty skill.
-
-    Raises:
-        ConfigError: when the file does not exist.
-        SkillFormatError: when it is not a skill.
-    """
-    if config.coldstart.draft is None:
-        return Skill("")
-    return parse_skill(skill_file(config.coldstart.draft).read_text(encoding="utf-8"))
-
-
-def skill_file(path: str) -> Path:
-    """Find a skill file: a path, or the name of one shipped in ``intraskill/configs``.
-
-    Raises:
-        ConfigError: when neither exists.
-    """
-    for candidate in (Path(path), PACKAGE / "configs" / path):
-        if candidate.is_file():
-            return candidate
-    raise ConfigError(f"there is no skill file {path}, neither as a path nor in {PACKAGE / 'configs'}")
 
 
 def _factory(path: str) -> Callable[..., Any]:

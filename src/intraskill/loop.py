@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from intraskill.arms import bare_arm, run_arm
-from intraskill.assembly import Run, assemble, draft_of
+from intraskill.assembly import Run, assemble
 from intraskill.config import Config
 from intraskill.final import compare_start_and_final
 from intraskill.method.contexts import Curriculum, bare_probability, visible_probability
@@ -19,6 +19,7 @@ from intraskill.method.errors import SkillFormatError, offenders
 from intraskill.method.proposals import Ledger
 from intraskill.method.rollouts import Rollout
 from intraskill.method.skill import ChunkId, Skill, parse_skill
+from intraskill.provenance import draft_of
 from intraskill.review import propose, record_fates, review_frontier
 from intraskill.runtime.records import from_json, to_json
 from intraskill.runtime.run_directory import (

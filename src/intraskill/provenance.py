@@ -1,4 +1,7 @@
-"""Where a run comes from: versions, git state and hashes, recorded before anything else."""
+"""Where a run comes from: versions, git state and hashes, recorded before anything else.
+
+The plan and the draft are what a run starts from; the rest is what they were started with.
+"""
 
 import platform
 import subprocess
@@ -7,14 +10,47 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from intraskill.config import Config, flatten
 from intraskill.environments.protocol import Environment
-from intraskill.method.errors import ArtifactError, offenders
+from intraskill.method.errors import ArtifactError, ConfigError, offenders
+from intraskill.method.skill import Skill, parse_skill
 from intraskill.runtime.learner import Learner
 from intraskill.runtime.run_directory import read_json
 
+WHERE_NOT_WHAT = ("run_dir", "tracking.")
 MUST_MATCH = ("environment", "conditions", "checkpoint")
 """Facts of `about` that decide what a run computes; versions and git state are for the record only."""
+PACKAGE = Path(__file__).parent
 VERSIONED = ("intraskill", "numpy", "statsmodels", "torch", "transformers", "peft", "hydra-core", "tokenizers")
+
+
+def plan_of(config: Config) -> dict[str, Any]:
+    """Return every value that decides what a run computes, by dotted name."""
+    return {key: value for key, value in flatten(config).items() if not key.startswith(WHERE_NOT_WHAT)}
+
+
+def draft_of(config: Config) -> Skill:
+    """Read the skill document that the run starts from; none is an empty skill.
+
+    Raises:
+        ConfigError: when the file does not exist.
+        SkillFormatError: when it is not a skill.
+    """
+    if config.coldstart.draft is None:
+        return Skill("")
+    return parse_skill(skill_file(config.coldstart.draft).read_text(encoding="utf-8"))
+
+
+def skill_file(path: str) -> Path:
+    """Find a skill file: a path, or the name of one shipped in ``intraskill/configs``.
+
+    Raises:
+        ConfigError: when neither exists.
+    """
+    for candidate in (Path(path), PACKAGE / "configs" / path):
+        if candidate.is_file():
+            return candidate
+    raise ConfigError(f"there is no skill file {path}, neither as a path nor in {PACKAGE / 'configs'}")
 
 
 def about(learner: Learner, environment: Environment) -> dict[str, Any]:
@@ -65,13 +101,11 @@ def version_of(package: str) -> str | None:
 
 
 def _git_state() -> Mapping[str, Any]:
-    package = Path(__file__).parent
-
     def git(*words: str) -> str | None:
         try:
-            answer = subprocess.run(["git", *words], cwd=package, capture_output=True, text=True, check=True, timeout=9)
+            answer = subprocess.run(["git", *words], cwd=PACKAGE, capture_output=True, text=True, check=True, timeout=9)
         except (OSError, subprocess.SubprocessError):
             return None
         return answer.stdout.strip()
 
-    return {"commit": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain", "--", str(package)))}
+    return {"commit": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain", "--", str(PACKAGE)))}

@@ -1,6 +1,7 @@
 """From a round's failures to candidate edits: frontier, triage, proposals (method §6)."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +113,18 @@ def _harvest(
         return None
     first = memory.round_index == 0
     room = max(0, run.config.coldstart.max_drafts - len(skill.chunks)) if first else run.config.proposer.max_candidates
-    return harvest_edits(evidence, skill, run.analyst, run.firewall, limit=room, memory=memory, groups=groups)
+    found = harvest_edits(evidence, skill, run.analyst, run.firewall, limit=room, memory=memory, groups=groups)
+    return adding_at_most(room, found)
+
+
+def adding_at_most(chunks: int, harvest: Harvest) -> Harvest:
+    """Leave out what would add more than ``chunks`` chunks in all: a SPLIT adds several, and a pool has its limit."""
+    kept: list[Proposal] = []
+    for proposal in harvest.proposals:
+        if sum(len(other.chunks) for other in (*kept, proposal)) <= chunks:
+            kept.append(proposal)
+    over = harvest.counts.get("over_limit", 0) + len(harvest.proposals) - len(kept)
+    return replace(harvest, proposals=tuple(kept), counts={**harvest.counts, "over_limit": over})
 
 
 def record_fates(ledger: Ledger, round_index: int, proposals: Sequence[Proposal], decision: Decision) -> Ledger:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
-from intraskill.assembly import environment_of
+from intraskill.assembly import check_sizes, environment_of, limited
 from intraskill.config import Config
 from intraskill.method.tasks import SPLITS
+from intraskill.provenance import draft_of
 
 TOKENS_PER_SECOND = 2500.0
 """Sampled tokens per second of the tiny policy, rollouts and updates together, on two cores."""
@@ -45,11 +46,6 @@ def split_sizes(config: Config) -> Mapping[str, int]:
     return {str(split): int(size) for split, size in config.env.options.get("split_sizes", {}).items()}
 
 
-def _limited(limit: int | None, size: int | None) -> int | None:
-    known = [number for number in (limit, size) if number is not None]
-    return min(known, default=None)
-
-
 def plan(config: Config, sizes: Mapping[str, int] | None = None) -> Plan:
     """Return the counts of a run whose splits hold ``sizes`` tasks; an unknown split counts as its limit."""
     sizes = sizes or {}
@@ -60,7 +56,7 @@ def plan(config: Config, sizes: Mapping[str, int] | None = None) -> Plan:
     if config.frontier.max_tasks is not None:
         frontier = min(frontier, config.rounds * config.frontier.max_tasks)
     arms = 3 if gate.full_arm else 2
-    pairs, reported = _limited(gate.tasks, sizes.get("skill_validation")), _limited(final.tasks, sizes.get(final.split))
+    pairs, reported = limited(gate.tasks, sizes.get("skill_validation")), limited(final.tasks, sizes.get(final.split))
     gate_rollouts = None if pairs is None else (config.rounds + 1) * arms * pairs
     final_rollouts = None if reported is None else 4 * reported * final.repeats
     review = 2 * config.triage.reruns * frontier
@@ -70,8 +66,14 @@ def plan(config: Config, sizes: Mapping[str, int] | None = None) -> Plan:
 
 
 def plan_table(config: Config) -> Table:
-    """Return the plan as a table, with a time estimate where speeds were measured."""
-    found = plan(config, split_sizes(config))
+    """Return the plan as a table, with a time estimate where speeds were measured.
+
+    Raises:
+        ConfigError: for a run that could not be finished.
+    """
+    sizes = split_sizes(config)
+    check_sizes(config, sizes, draft_of(config))
+    found = plan(config, sizes)
     grpo, rollout = config.grpo, config.rollout
     table = Table(title="Resolved plan", title_justify="left")
     table.add_column("what")

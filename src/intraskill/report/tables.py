@@ -30,7 +30,7 @@ def rounds_table(rounds: Sequence[Row]) -> Table:
     table = Table(title="Rounds on skill-validation (95 % intervals over tasks)", title_justify="left")
     for name in ("round", "R_free", "R_pair", "gap", "frontier"):
         table.add_column(name, justify="left", no_wrap=name != "frontier")
-    table.add_column("model/skill/env/undecided")
+    table.add_column("model/skill/\nenv/undecided")
     table.add_column("edits taken/refused")
     table.add_column("active")
     table.add_column("next q", justify="right")

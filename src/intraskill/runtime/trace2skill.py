@@ -6,7 +6,7 @@ candidate becomes a draft chunk. What is proposed does not depend on the order o
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -45,6 +45,18 @@ class Analyst(Protocol):
 
     def analyse(self, rollouts: Sequence[Rollout], skill: Skill) -> Analysis:
         """Read every rollout against the frozen current skill."""
+
+
+@dataclass(frozen=True)
+class OwnAnalyst:
+    """The analyst that a world brings along."""
+
+    propose: Callable[[Sequence[Rollout], Skill], tuple[Proposal, ...]]
+    name: str = "rules"
+
+    def analyse(self, rollouts: Sequence[Rollout], skill: Skill) -> Analysis:
+        """Pass on what the world proposes."""
+        return Analysis(tuple(self.propose(rollouts, skill)))
 
 
 @dataclass(frozen=True, slots=True)
