@@ -1,6 +1,10 @@
 """wandb mirrors metrics offline, for real: no account, no network."""
 
+import time
+
 from intraskill.runtime.tracking import Metrics, WandbMirror
+
+PATIENCE_S = 60.0
 
 
 def test_wandb_writes_an_offline_run_beside_the_metrics(tmp_path, monkeypatch):
@@ -11,5 +15,8 @@ def test_wandb_writes_an_offline_run_beside_the_metrics(tmp_path, monkeypatch):
     metrics.close()
     (run,) = (tmp_path / "wandb").glob("offline-run-*")
     (log,) = run.glob("*.wandb")
+    deadline = time.monotonic() + PATIENCE_S
+    while b"train/reward" not in log.read_bytes() and time.monotonic() < deadline:
+        time.sleep(0.1)  # wandb's own process may still be writing when finish() returns
     assert b"train/reward" in log.read_bytes() and b"train/note" not in log.read_bytes()
     assert metrics.rows() == [{"round": 1, "stage": "train", "step": 0, "train/reward": 0.5, "train/note": "text"}]
