@@ -11,8 +11,11 @@ from intraskill.config import Config
 from intraskill.method.tasks import SPLITS
 from intraskill.provenance import draft_of
 
-TOKENS_PER_SECOND = 2500.0
-"""Sampled tokens per second of the tiny policy, rollouts and updates together, on two cores."""
+TOKENS_PER_SECOND = 620.0
+"""Sampled tokens per second of the quickstart, rollouts and updates together, on two cores (experiment_report.md)."""
+
+TYPICAL_SHARE = 0.21
+"""Tokens that the tiny policy samples in an episode, as a share of its limit, in the same runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,5 +108,5 @@ def _time(config: Config, found: Plan) -> str:
         return "seconds"
     if config.policy.path != "tiny":
         return "unknown: measure one round"
-    typical = found.max_tokens / 3
+    typical = found.max_tokens * TYPICAL_SHARE
     return f"about {max(1, round(typical / TOKENS_PER_SECOND / 60))} min on two cores"
