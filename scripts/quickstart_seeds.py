@@ -18,9 +18,13 @@ from typing import Any
 
 import report_text
 
+from intraskill.arms import read_rollouts, task_means, task_success
+from intraskill.evaluate import paired_bootstrap
+
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
 EXPERIMENTS = {"method": "quickstart", "plain GRPO": "plain_grpo"}
+MEASURES = {"reward": task_means, "success": task_success}
 Row = dict[str, Any]
 
 
@@ -38,6 +42,7 @@ def main() -> None:
             list(pool.map(lambda job: run(arguments.runs, *job), wanted))
     summaries = {job: json.loads((directory(arguments.runs, *job) / "summary.json").read_text()) for job in wanted}
     tables = {"rounds": rounds(summaries), "chunks": chunks(summaries), "final": final(summaries)}
+    tables["final"] += [versus(arguments.runs, seed, measure) for seed in arguments.seeds for measure in MEASURES]
     for name, rows in tables.items():
         write_rows(RESULTS / f"quickstart_{name}.csv", rows)
     report_text.draw(tables["rounds"], RESULTS / "quickstart.png")
@@ -94,6 +99,19 @@ def final(summaries: Mapping[tuple[str, int], Row]) -> list[Row]:
             for measure in ("reward", "success"):
                 rows.append({"condition": name, "seed": seed, "what": what, "measure": measure, **found[measure]})
     return rows
+
+
+def versus(runs: Path, seed: int, measure: str) -> Row:
+    """Return the skill-free difference of the two conditions at the end, paired over the same test tasks."""
+    after, before = (
+        MEASURES[measure](read_rollouts(directory(runs, name, seed) / "final" / "final_free.jsonl"))
+        for name in EXPERIMENTS
+    )
+    difference = paired_bootstrap(before, after, seed=seed)
+    return {
+        "condition": "both", "seed": seed, "what": "final_free, method - plain GRPO", "measure": measure,
+        **{part: getattr(difference, part) for part in ("mean", "low", "high", "se", "n")},
+    }  # fmt: skip
 
 
 def write_rows(path: Path, rows: Iterable[Row]) -> None:

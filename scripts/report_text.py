@@ -101,6 +101,8 @@ def answers_of(tables: Mapping[str, list[Row]]) -> dict[str, dict[int, str]]:
     return {
         "R_free rises on test: paired interval of the method excludes 0": {s: gain(tables, "method", s) for s in seeds},
         "the same for plain GRPO": {s: gain(tables, "plain GRPO", s) for s in seeds},
+        "skill-free at the end, method minus plain GRPO": {s: against(tables, s) for s in seeds},
+        "gap R_pair − R_free, first round of training → last": {s: shrinking(tables, s) for s in seeds},
         "β of useful lessons, first against last measurement: difference [95 %]": {s: fallen(tables, s) for s in seeds},
         "the harmful chunk of the draft is refused at the first gate": {
             s: refused(tables, s, "Opening") for s in seeds
@@ -119,6 +121,20 @@ def gain(tables: Mapping[str, list[Row]], condition: str, seed: int) -> str:
         if where == (condition, seed, "reward", "final_free - start_free"):
             return f"{'yes' if row['low'] > 0 else 'no'}: {between(row, '', signed=True)}"
     return "not measured"
+
+
+def against(tables: Mapping[str, list[Row]], seed: int) -> str:
+    """Return the paired skill-free difference of the two conditions."""
+    for row in tables["final"]:
+        if (row["condition"], row["seed"], row["measure"]) == ("both", seed, "reward"):
+            return between(row, "", signed=True)
+    return "not measured"
+
+
+def shrinking(tables: Mapping[str, list[Row]], seed: int) -> str:
+    """Return the gap after the first and after the last round of training."""
+    own = [row for row in tables["rounds"] if row["condition"] == "method" and row["seed"] == seed and row["round"] > 0]
+    return f"{between(own[0], 'gap', signed=True)} → {between(own[-1], 'gap', signed=True)}"
 
 
 def fallen(tables: Mapping[str, list[Row]], seed: int) -> str:
@@ -191,9 +207,9 @@ HEAD = """
 What `intraskill train` shows with the tiny policy on the embedded `ShopWorld` (preset `small`), over several seeds,
 beside plain GRPO from the same start with the same training tasks and number of training rollouts. Made by
 `python scripts/quickstart_seeds.py`; the raw rows are `docs/results/quickstart_rounds.csv`, `quickstart_chunks.csv` and
-`quickstart_final.csv`. The reward is `r_strict`: the product of its four components, so a purchase that misses one
-component wholly earns nothing. Intervals over tasks say how well one run's reward is known; how runs differ is
-what the seeds show.
+`quickstart_final.csv`. In training only full success pays; what is reported, and what the gate reads, is `r_strict`,
+the product of four components, so a purchase that misses one component wholly earns nothing. Intervals over tasks say
+how well one run's reward is known; how runs differ is what the seeds show.
 """
 
 LIMITS = """
