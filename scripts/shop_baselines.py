@@ -8,12 +8,10 @@ import csv
 from pathlib import Path
 
 from intraskill.environments.shopworld import ShopWorld
-from intraskill.environments.shopworld.expert import RuleShopper
 from intraskill.environments.shopworld.lessons import USEFUL
 from intraskill.environments.shopworld.reward import REWARD_PARTS
-from intraskill.environments.shopworld.session import PARAMETERS
-from intraskill.environments.tool_calls import write_call
 from intraskill.method.intervals import mean_interval
+from intraskill.runtime.probes import shop
 
 OUT = Path(__file__).parents[1] / "docs" / "results" / "shop_baselines.csv"
 SHOPPERS = {
@@ -36,23 +34,10 @@ def main() -> None:
         rows = csv.writer(file)
         rows.writerow(["shopper", "tasks", *(f"{part}{end}" for part in REWARD_PARTS for end in ("", "_se"))])
         for name, rules in SHOPPERS.items():
-            played = [play(world, task_id, rules) for task_id in task_ids]
+            played = [shop(world, task_id, rules)[1] for task_id in task_ids]
             found = [mean_interval([parts[part] for parts in played]) for part in REWARD_PARTS]
             rows.writerow([name, len(played), *(f"{v:.4f}" for one in found for v in (one.mean, one.se))])
             print(f"{name:42s} r_strict {found[0].mean:.3f} ± {found[0].se:.3f}, success {found[2].mean:.3f}")
-
-
-def play(world: ShopWorld, task_id: str, rules: frozenset[str]) -> dict[str, float]:
-    """Return the reward components of one episode."""
-    session = world.open()
-    opening = session.reset(task_id)
-    shopper, state = RuleShopper(opening, rules), dict(opening.state)
-    while True:
-        call = shopper.act(state)
-        outcome = session.step(write_call(call.name, PARAMETERS[call.name], call.argument))
-        if outcome.done:
-            return dict(outcome.parts)
-        state = dict(outcome.state)
 
 
 if __name__ == "__main__":

@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 
 from intraskill.environments.shopworld import ShopWorld
-from intraskill.environments.shopworld.expert import RuleShopper
 from intraskill.environments.shopworld.lessons import MECHANISMS, USEFUL, lesson_chunk, phrasings
 from intraskill.environments.shopworld.search import FIELD_WEIGHTS, K1, B, SearchIndex, _fields, tokenize
-from intraskill.environments.shopworld.session import PARAMETERS
-from intraskill.environments.tool_calls import write_call
 from intraskill.method.errors import SplitError
 from intraskill.method.tasks import SPLITS
+from intraskill.runtime.probes import shop
 
 
 @pytest.fixture(scope="module")
@@ -115,24 +113,11 @@ def test_words_and_han_bigrams_are_tokens() -> None:
     assert tokenize("Nova-3 防水外套") == ["nova", "3", "防水", "水外", "外套"]
 
 
-def buy(world: ShopWorld, task_id: str, rules: set[str]) -> dict[str, float]:
-    session = world.open()
-    opening = session.reset(task_id)
-    shopper, state = RuleShopper(opening, rules), dict(opening.state)
-    for _ in range(12):
-        call = shopper.act(state)
-        outcome = session.step(write_call(call.name, PARAMETERS[call.name], call.argument))
-        if outcome.done:
-            return dict(outcome.parts)
-        state = dict(outcome.state)
-    raise AssertionError("the shopper never bought")
-
-
 def test_each_useful_rule_helps_and_the_harmful_one_hurts(small: ShopWorld) -> None:
     ids = [task.id for task in small.tasks("train")][:300]
 
     def mean(rules: set[str]) -> float:
-        return float(np.mean([buy(small, task_id, rules)["r_strict"] for task_id in ids]))
+        return float(np.mean([shop(small, task_id, rules)[1]["r_strict"] for task_id in ids]))
 
     everything = mean(set(USEFUL))
     assert everything > 0.5 and mean(set()) < 0.05

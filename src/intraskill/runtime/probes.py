@@ -4,12 +4,14 @@ A policy that reads agrees with the rule-obeying shopper for held-out phrasings 
 shopper when a chunk is negated, shuffled or meaningless.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from statistics import fmean
 
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.expert import RuleShopper
+from intraskill.environments.shopworld.reward import MAIN_REWARD
 from intraskill.environments.shopworld.session import PARAMETERS
 from intraskill.environments.tool_calls import write_call
 from intraskill.method.randomness import child_seed
@@ -70,13 +72,13 @@ def ask(learner: Learner, world: ShopWorld, probe: Probe, tasks: Sequence[Task],
         same_episode=fmean(own == actions for own, (actions, _) in zip(taken, wanted, strict=True)),
         same_search=fmean(own[:1] == actions[:1] for own, (actions, _) in zip(taken, wanted, strict=True)),
         reward=fmean(rollout.reward or 0.0 for rollout in rollouts),
-        shopper_reward=fmean(reward for _, reward in wanted),
+        shopper_reward=fmean(parts[MAIN_REWARD] for _, parts in wanted),
         episodes=len(tasks),
     )
 
 
-def shop(world: ShopWorld, task_id: str, rules: set[str]) -> tuple[list[str], float]:
-    """Return the scripted shopper's arguments and reward on one task."""
+def shop(world: ShopWorld, task_id: str, rules: AbstractSet[str]) -> tuple[list[str], Mapping[str, float]]:
+    """Return the scripted shopper's arguments and reward components on one task."""
     session = world.open()
     opening = session.reset(task_id)
     shopper, state, arguments = RuleShopper(opening, rules), dict(opening.state), []
@@ -85,7 +87,7 @@ def shop(world: ShopWorld, task_id: str, rules: set[str]) -> tuple[list[str], fl
         arguments.append(call.argument)
         outcome = session.step(write_call(call.name, PARAMETERS[call.name], call.argument))
         if outcome.done:
-            return arguments, outcome.reward
+            return arguments, outcome.parts
         state = dict(outcome.state)
 
 
