@@ -213,6 +213,8 @@ def _torch_learner(config: Config, environment: Environment) -> Learner:
     policy, device = config.policy, config.policy.device
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
+    elif device.startswith("cuda") and not torch.cuda.is_available():
+        raise ConfigError(f"policy.device={device}, but this torch finds no CUDA device; use policy.device=cpu")
     lora = None
     if policy.lora_rank:
         targets = tuple(policy.lora_targets)

@@ -17,7 +17,13 @@ from typing import Any
 from intraskill.method.errors import ArtifactError, offenders
 
 DONE = "DONE"
-REMEDY = "restore it, or delete {round} and every later round and run the same command again"
+
+
+def remedy(directory: Path) -> str:
+    """Say what to do about a broken artifact of a directory; only a round can be made again by itself."""
+    if directory.name.startswith("round_"):
+        return f"restore it, or delete {directory} and every later round and run the same command again"
+    return "check the path, or restore the file from a copy"
 
 
 @contextlib.contextmanager
@@ -84,7 +90,7 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ArtifactError(f"{path} cannot be read ({error}); {REMEDY.format(round=path.parent)}") from error
+        raise ArtifactError(f"{path} cannot be read ({error}); {remedy(path.parent)}") from error
 
 
 def read_json(path: Path) -> Any:
@@ -96,7 +102,7 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(read_text(path))
     except json.JSONDecodeError as error:
-        raise ArtifactError(f"{path} is not valid JSON ({error}); {REMEDY.format(round=path.parent)}") from error
+        raise ArtifactError(f"{path} is not valid JSON ({error}); {remedy(path.parent)}") from error
 
 
 def lines_of(text: str) -> list[str]:
@@ -115,7 +121,7 @@ def read_jsonl(path: Path) -> list[Any]:
         try:
             rows.append(json.loads(line))
         except json.JSONDecodeError as error:
-            message = f"{path}, line {number}, is not valid JSON ({error}); {REMEDY.format(round=path.parent)}"
+            message = f"{path}, line {number}, is not valid JSON ({error}); {remedy(path.parent)}"
             raise ArtifactError(message) from error
     return rows
 
@@ -224,7 +230,7 @@ def verify(directory: Path) -> None:
     if wrong:
         paths = [directory / name for name in wrong]
         raise ArtifactError(
-            f"files missing or changed since they were sealed, {offenders(paths)}; " + REMEDY.format(round=directory)
+            f"files missing or changed since they were sealed, {offenders(paths)}; " + remedy(directory)
         )
 
 
@@ -240,6 +246,8 @@ def claim(root: Path, plan: Mapping[str, Any], about: Mapping[str, Any]) -> None
         ArtifactError: when the directory belongs to another plan, naming the keys that differ.
     """
     path = root / "plan.json"
+    if root.exists() and not root.is_dir():
+        raise ArtifactError(f"{root} is a file, not a directory; choose another run_dir")
     if not path.exists():
         if root.exists() and any(item for item in root.iterdir() if not item.name.startswith(".")):
             raise ArtifactError(f"{root} is not empty and holds no plan.json; choose another run_dir or empty it")

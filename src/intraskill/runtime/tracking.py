@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from intraskill.method.errors import ArtifactError
 from intraskill.runtime.run_directory import dumps, full_disk_is_one_error, lines_of, write_text
 
 
@@ -79,10 +80,18 @@ class Metrics:
             self._mirror.log(row)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return every line."""
+        """Return every whole line; a killed process may have left half of one, which the next run drops.
+
+        Raises:
+            ArtifactError: when a whole line is not JSON.
+        """
         if not self._path.exists():
             return []
-        return [json.loads(line) for line in lines_of(self._path.read_text(encoding="utf-8"))]
+        text = self._path.read_text(encoding="utf-8")
+        try:
+            return [json.loads(line) for line in lines_of(text[: text.rfind("\n") + 1])]
+        except json.JSONDecodeError as error:
+            raise ArtifactError(f"{self._path} holds a line that is not JSON ({error}); remove that line") from error
 
     def close(self) -> None:
         """Flush the mirror."""
