@@ -141,12 +141,18 @@ class Updater:
         before = old[index] if old else now
         advantages = torch.tensor([batch.advantages[i] for i in members], device=policy.device)
         sampled = sampled_logprobs(part, policy.device)
-        loss = self._loss(policy, part, scored, before, advantages, batch.totals)
+        objective = self._objective
+        weights = mismatch_weights(before, sampled, objective.mismatch_cap) if objective.mismatch_cap else None
+        reference = self._reference_logprobs(policy, part) if objective.beta else None
+        losses = token_losses(
+            objective, scored.logprobs, before, advantages, weights_BS=weights, reference_BS=reference
+        )
+        loss = reduce_losses(objective, losses, scored.mask, batch.totals)
         loss.backward()
         sums = {
             "loss": loss.item(),
             "entropy": float((scored.entropy * scored.mask).sum()),
-            "clipped": float((clipped_tokens(self._objective, now, before, advantages) * scored.mask).sum()),
+            "clipped": float((clipped_tokens(objective, now, before, advantages) * scored.mask).sum()),
             "gap": float(((before - sampled).abs() * scored.mask).sum()),
         }
         return _Part(sums, now)
@@ -168,23 +174,6 @@ class Updater:
     def _logprobs(self, policy: Policy, rollouts: Sequence[Rollout]) -> TokenLogprobs:
         s = self.settings
         return batch_logprobs(policy, rollouts, temperature=s.temperature, shared_prefix=s.shared_prefix)
-
-    def _loss(
-        self,
-        policy: Policy,
-        part: Sequence[Rollout],
-        scored: TokenLogprobs,
-        old: torch.Tensor,
-        advantages: torch.Tensor,
-        totals: BatchTotals,
-    ) -> torch.Tensor:
-        cap = self._objective.mismatch_cap
-        weights = mismatch_weights(old, sampled_logprobs(part, policy.device), cap) if cap else None
-        reference = self._reference_logprobs(policy, part) if self._objective.beta else None
-        losses = token_losses(
-            self._objective, scored.logprobs, old, advantages, weights_BS=weights, reference_BS=reference
-        )
-        return reduce_losses(self._objective, losses, scored.mask, totals)
 
     @torch.no_grad()
     def _reference_logprobs(self, policy: Policy, rollouts: Sequence[Rollout]) -> torch.Tensor:

@@ -1,7 +1,7 @@
 """`ShopWorld`: the embedded shop, an `intraskill.environments.protocol.Environment`."""
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from intraskill.environments.protocol import ToolSpec
 from intraskill.environments.shopworld.expert import Oracle
@@ -55,7 +55,7 @@ class ShopWorld:
         self._tasks = {task.id: task for task in assign_splits(tasks, seed)}
         self._solvable = lru_cache(maxsize=None)(self._solve)
 
-    @property
+    @cached_property
     def version(self) -> str:
         """Hash of the contract, the catalogue, the tasks with their splits, and every setting."""
         settings = [self.page_size, self.max_results, self.renderer]
