@@ -68,7 +68,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0, help="time per measurement")
     seconds = parser.parse_args().seconds
     for preset in ("tiny", "small"):
-        world = ShopWorld(preset)
+        world = ShopWorld(preset, language="plain")
         print(f"shop steps, {preset:<8} {per_second(partial(play_all, world), seconds):>12,.0f} /s")
     print(f"gate, 400 pairs, 12 chunks {per_second(gate_once, seconds):>6,.1f} /s")
 

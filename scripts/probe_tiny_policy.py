@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results" / "tiny_policy_probes.csv")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    world = ShopWorld("small", 0, page_size=4)
+    world = ShopWorld("small", 0, page_size=4, language="plain")
     settings = TrainerSettings(temperature=0.001, max_turns=8, max_new_tokens=16, max_context=640)
     learner = TorchLearner(load_policy(arguments.policy), world, settings)
     tasks = world.tasks("train")[: arguments.episodes]

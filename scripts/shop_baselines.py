@@ -28,7 +28,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tasks", type=int, default=600)
     arguments = parser.parse_args()
-    world = ShopWorld("small", 0, page_size=4)
+    world = ShopWorld("small", 0, page_size=4, language="plain")
     task_ids = [task.id for task in world.tasks("train")][: arguments.tasks]
     with OUT.open("w", newline="") as file:
         rows = csv.writer(file)

@@ -22,8 +22,9 @@ RANKS = {
     "loop": 4,
     "evaluate": 4,
     "report": 5,
-    "cli": 6,
-    "__main__": 6,
+    "commands": 6,
+    "cli": 7,
+    "__main__": 7,
 }
 # The command line only names what stands under it; a module beside `loop` and `evaluate` is a part of one of them.
 LOOP_RANK = RANKS["loop"]

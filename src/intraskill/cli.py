@@ -8,9 +8,10 @@ import argparse
 import difflib
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
+from intraskill.commands import Command, env, gate
 from intraskill.config import Config, check, flatten, unflatten
 from intraskill.method.errors import ConfigError, IntraSkillError
 
@@ -31,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     overrides = [word for word in words if OVERRIDE.match(word)]
     arguments = _parser().parse_args([word for word in words if not OVERRIDE.match(word)])
-    command: Callable[[argparse.Namespace, list[str]], int] = arguments.command
+    command: Command = arguments.command
     try:
         return command(arguments, overrides)
     except IntraSkillError as error:
@@ -51,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     verbs = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def verb(name: str, text: str, command: Callable[[argparse.Namespace, list[str]], int]) -> argparse.ArgumentParser:
+    def verb(name: str, text: str, command: Command) -> argparse.ArgumentParser:
         sub = verbs.add_parser(name, help=text, description=text)
         sub.set_defaults(command=command)
         return sub
@@ -60,9 +61,9 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--dry-run", action="store_true", help="print the resolved plan and stop")
     train.add_argument("--seed", type=int, help="same as seed=N")
     train.add_argument("--run-dir", help="same as run_dir=DIR")
-    gate = verb("validate", "run the gate alone on a checkpoint and its skill", _validate)
+    alone = verb("validate", "run the gate alone on a checkpoint and its skill", _validate)
     panel = verb("eval", "evaluate a checkpoint on a split and compare it with other evaluations", _eval)
-    for sub in (gate, panel):
+    for sub in (alone, panel):
         sub.add_argument("--ckpt", required=True, help="a run, a round, or a checkpoint directory")
         sub.add_argument("--skill", help="skill file instead of the one beside the checkpoint")
         sub.add_argument("--out", help="where to write (default: in the run)")
@@ -75,6 +76,8 @@ def _parser() -> argparse.ArgumentParser:
     skill = verb("skill", "show or lint a skill", _skill)
     skill.add_argument("action", choices=("show", "lint"))
     skill.add_argument("source", metavar="RUN_OR_FILE")
+    env.add(verb)
+    gate.add(verb)
     verb("doctor", "check that this machine has what a run needs", _doctor)
     return parser
 

@@ -6,14 +6,18 @@ import pytest
 
 from intraskill.environments.protocol import Outcome
 from intraskill.environments.shopworld import ShopWorld
-from intraskill.environments.shopworld.session import BACK, BUY, NEXT, PARAMETERS, PREV, ShopSession
+from intraskill.environments.shopworld.session import PARAMETERS, ShopSession
+from intraskill.environments.shopworld.strings import STRINGS
 from intraskill.environments.tool_calls import ToolCall, read_call, write_call
 from intraskill.method.errors import ConfigError, SplitError
+
+PLAIN = STRINGS["plain"]
+BACK, BUY, NEXT, PREV = PLAIN.back, PLAIN.buy, PLAIN.next, PLAIN.prev
 
 
 @pytest.fixture(scope="module")
 def world() -> ShopWorld:
-    return ShopWorld("tiny", 0, page_size=4)
+    return ShopWorld("tiny", 0, page_size=4, language="plain")
 
 
 def search(session: ShopSession, query: str) -> Outcome:
@@ -129,7 +133,7 @@ def test_bad_settings_and_unknown_tasks_are_refused(world: ShopWorld) -> None:
     with pytest.raises(ConfigError, match="choose one of tiny, small"):
         ShopWorld("huge")
     with pytest.raises(ConfigError, match="structured or sep"):
-        ShopWorld("tiny", renderer="html")
+        ShopWorld("tiny", renderer="html", language="plain")
     with pytest.raises(SplitError, match="no task 'shop-99999'"):
         world.open().reset("shop-99999")
 
@@ -153,7 +157,7 @@ def test_exactly_one_well_formed_call_is_read(text: str, expected: ToolCall | st
 
 
 def test_the_two_renderers_show_the_same_state() -> None:
-    compact, upstream = ShopWorld("tiny"), ShopWorld("tiny", renderer="sep")
+    compact, upstream = ShopWorld("tiny", language="plain"), ShopWorld("tiny", renderer="sep", language="plain")
     task_id = compact.tasks("train")[0].id
     pages = [product_page(world, task_id)[1] for world in (compact, upstream)]
     assert pages[0].state == pages[1].state

@@ -16,12 +16,12 @@ from intraskill.runtime.probes import shop
 
 @pytest.fixture(scope="module")
 def tiny() -> ShopWorld:
-    return ShopWorld("tiny", 3)
+    return ShopWorld("tiny", 3, language="plain")
 
 
 @pytest.fixture(scope="module")
 def small() -> ShopWorld:
-    return ShopWorld("small", 0)
+    return ShopWorld("small", 0, language="plain")
 
 
 def test_presets_have_their_sizes(tiny: ShopWorld, small: ShopWorld) -> None:
@@ -30,8 +30,8 @@ def test_presets_have_their_sizes(tiny: ShopWorld, small: ShopWorld) -> None:
 
 
 def test_a_world_is_a_function_of_preset_and_seed(tiny: ShopWorld) -> None:
-    assert ShopWorld("tiny", 3).version == tiny.version
-    assert ShopWorld("tiny", 4).version != tiny.version
+    assert ShopWorld("tiny", 3, language="plain").version == tiny.version
+    assert ShopWorld("tiny", 4, language="plain").version != tiny.version
 
 
 def test_an_oracle_solves_every_task_within_eight_actions(tiny: ShopWorld, small: ShopWorld) -> None:
@@ -40,7 +40,7 @@ def test_an_oracle_solves_every_task_within_eight_actions(tiny: ShopWorld, small
 
 
 def test_the_oracle_fails_a_task_that_cannot_be_bought_within_budget(tiny: ShopWorld) -> None:
-    broken = ShopWorld("tiny", 3)
+    broken = ShopWorld("tiny", 3, language="plain")
     task_id = broken.tasks("train")[0].id
     object.__setattr__(broken.shop_task(task_id).goal, "budget", 0.5)
     assert not broken.solvable(task_id)
@@ -61,8 +61,8 @@ def test_no_product_request_or_user_crosses_two_splits(small: ShopWorld) -> None
 
 
 def test_the_manifest_binds_splits_to_their_catalogue(tiny: ShopWorld) -> None:
-    assert tiny.manifest == ShopWorld("tiny", 3).manifest
-    assert tiny.manifest["hash"] != ShopWorld("tiny", 4).manifest["hash"]
+    assert tiny.manifest == ShopWorld("tiny", 3, language="plain").manifest
+    assert tiny.manifest["hash"] != ShopWorld("tiny", 4, language="plain").manifest["hash"]
     with pytest.raises(SplitError, match="unknown split"):
         tiny.tasks("validation")  # type: ignore[arg-type]
 

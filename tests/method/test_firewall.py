@@ -129,14 +129,14 @@ def test_shared_phrasing_of_held_out_instructions_gives_nothing_away() -> None:
 
 
 def test_every_lesson_of_the_catalogue_passes_in_the_real_shop() -> None:
-    firewall = Firewall(shop_secrets(ShopWorld("tiny")))
+    firewall = Firewall(shop_secrets(ShopWorld("tiny", language="plain")))
     lessons = [Chunk(titles(m)[0], text) for m in MECHANISMS for texts in phrasings(m) for text in texts]
     assert len(lessons) > 300
     assert [chunk for chunk in lessons if firewall.inspect(chunk)] == []
 
 
 def test_in_the_real_shop_every_title_id_and_held_out_request_is_refused() -> None:
-    world = ShopWorld("tiny")
+    world = ShopWorld("tiny", language="plain")
     firewall = Firewall(shop_secrets(world))
     for product in world.catalogue.products[:20]:
         assert "product_id" in {r.rule for r in firewall.inspect(Chunk("Advice", f"Open {product.id} now."))}

@@ -172,7 +172,7 @@ def test_a_faulted_rollout_is_counted_and_never_read() -> None:
 
 @pytest.fixture(scope="module")
 def world() -> ShopWorld:
-    return ShopWorld("tiny", page_size=5)
+    return ShopWorld("tiny", page_size=5, language="plain")
 
 
 @pytest.mark.parametrize("left_out", USEFUL)

@@ -23,7 +23,7 @@ EPISODES = 48
 
 @pytest.fixture(scope="module")
 def world() -> ShopWorld:
-    return ShopWorld("small", 0, page_size=4)
+    return ShopWorld("small", 0, page_size=4, language="plain")
 
 
 @pytest.fixture(scope="module")
@@ -88,5 +88,5 @@ def test_the_recipe_rebuilds_a_smaller_policy_that_learns(tmp_path: Path) -> Non
     assert rows[-1]["action_loss"] < 0.8 * rows[0]["action_loss"]
     recipe = json.loads((tmp_path / "recipe.json").read_text())
     assert recipe["hidden"] == 64 and len(recipe["sha256"]) == 64
-    rebuilt = TorchLearner(load_policy(tmp_path), ShopWorld("tiny", 0, page_size=4), NEARLY_GREEDY)
+    rebuilt = TorchLearner(load_policy(tmp_path), ShopWorld("tiny", 0, page_size=4, language="plain"), NEARLY_GREEDY)
     assert rebuilt.checkpoint

@@ -38,7 +38,7 @@ def add(title, body="Do it well.", support=("r1",)):
 
 @pytest.fixture(scope="module")
 def world() -> ShopWorld:
-    return ShopWorld("tiny", page_size=5)
+    return ShopWorld("tiny", page_size=5, language="plain")
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from intraskill.environments.protocol import Environment
 from intraskill.environments.shopworld.secrets import shop_secrets
-from intraskill.environments.shopworld.world import ShopWorld
+from intraskill.environments.shopworld.world import Shop
 from intraskill.method.edits import Edit
 from intraskill.method.firewall import Firewall, Rejection, Secrets
 from intraskill.method.proposals import Ledger, Proposal, merge_proposals
@@ -157,8 +157,8 @@ def rollout_id(rollout: Rollout) -> str:
 
 
 def secrets_of(environment: Environment) -> Secrets:
-    """Return what no chunk may hold: all that a `ShopWorld` keeps private, and the task ids of any other world."""
-    if isinstance(environment, ShopWorld):
+    """Return what no chunk may hold: all that a `Shop` keeps private, and the task ids of any other world."""
+    if isinstance(environment, Shop):
         return shop_secrets(environment)
     return Secrets(task_ids=tuple(task.id for split in SPLITS for task in environment.tasks(split)))
 

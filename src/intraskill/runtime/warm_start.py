@@ -16,7 +16,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from intraskill.environments.shopworld import ShopWorld
-from intraskill.environments.shopworld.vocabulary import BRANDS, COLORS, DOMAINS
+from intraskill.environments.shopworld.plain.vocabulary import BRANDS, COLORS, DOMAINS
 from intraskill.method.randomness import child_seed, uniform
 from intraskill.runtime.chat import BASE_SYSTEM, ChatCodec
 from intraskill.runtime.demonstrations import Demonstration, Mix, demonstrate
@@ -169,7 +169,7 @@ def train(recipe: Recipe, out: Path, log: Callable[[dict[str, float]], None], st
         log: called with each logged row.
         start: a directory that an earlier call wrote, to continue from its weights and tokenizer.
     """
-    worlds = [ShopWorld("small", seed, page_size=recipe.page_size) for seed in recipe.worlds]
+    worlds = [ShopWorld("small", seed, page_size=recipe.page_size, language="plain") for seed in recipe.worlds]
     if start is None:
         tokenizer = _new_tokenizer(recipe, worlds)
         model = build_model(recipe, tokenizer)

@@ -1,5 +1,5 @@
 """The embedded shop: deterministic, in process, no download."""
 
-from intraskill.environments.shopworld.world import ShopWorld
+from intraskill.environments.shopworld.world import Settings, Shop, ShopWorld
 
-__all__ = ["ShopWorld"]
+__all__ = ["Settings", "Shop", "ShopWorld"]

@@ -9,15 +9,16 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from intraskill.environments.protocol import Opening
+from intraskill.environments.shopworld.plain.vocabulary import BRANDS, COLORS, DOMAINS
 from intraskill.environments.shopworld.reward import Goal
-from intraskill.environments.shopworld.session import BACK, BUY, NEXT
-from intraskill.environments.shopworld.vocabulary import BRANDS, COLORS, DOMAINS
+from intraskill.environments.shopworld.strings import STRINGS, Strings
 from intraskill.environments.tool_calls import ToolCall
 
 _NOUNS = {noun for domain in DOMAINS for nouns in domain.aisles.values() for noun in nouns}
 _FACETS = {value for domain in DOMAINS for values in domain.facets.values() for value in values}
 _SIZES = {size for domain in DOMAINS for size in domain.sizes}
 _WORDS = re.compile(r"[a-z]+")
+_PLAIN = STRINGS["plain"]
 
 
 class RuleShopper:
@@ -41,13 +42,13 @@ class RuleShopper:
         if state["page_type"] == "search_results":
             rows = state["products"]
             if not rows:
-                return ToolCall("click", BACK)
+                return ToolCall("click", _PLAIN.back)
             return ToolCall("click", rows[-1 if "open_last" in self._rules else 0]["id"])
         for axis in state["missing_option_axes"]:
             values = state["available_options"][axis]
             wanted = self._wanted.get(axis)
             return ToolCall("click", f"{axis}={wanted if wanted in values else values[0]}")
-        return ToolCall("click", BUY)
+        return ToolCall("click", _PLAIN.buy)
 
     def _query(self) -> list[str]:
         brand = self._brands if "search_persona" in self._rules else []
@@ -58,8 +59,8 @@ class RuleShopper:
 class Oracle:
     """Buys the gold product; proves at build time that a task can be solved."""
 
-    def __init__(self, goal: Goal) -> None:
-        self._goal = goal
+    def __init__(self, goal: Goal, words: Strings = _PLAIN) -> None:
+        self._goal, self._words = goal, words
 
     def act(self, state: dict[str, Any]) -> ToolCall:
         """Return the next call."""
@@ -67,7 +68,7 @@ class Oracle:
             return ToolCall("search", f"{self._goal.title} {' '.join(self._goal.attributes)}")
         if state["page_type"] == "search_results":
             shown = self._goal.product_id in state["actions"]
-            return ToolCall("click", self._goal.product_id if shown else NEXT)
+            return ToolCall("click", self._goal.product_id if shown else self._words.next)
         for axis in state["missing_option_axes"]:
             return ToolCall("click", f"{axis}={self._goal.options.get(axis, state['available_options'][axis][0])}")
-        return ToolCall("click", BUY)
+        return ToolCall("click", self._words.buy)

@@ -1,53 +1,85 @@
 """From the public observation state to the text that a policy reads; two renderers of one state.
 
-``structured`` is compact (a small policy pays for every token); ``sep`` is the upstream style, parts joined by
-`` [SEP] ``. Neither can show the goal: they see only the state.
+``structured`` has one fact per line; ``sep`` is the upstream style, parts joined by `` [SEP] `` with the buttons as a
+JSON list at the end. The plain language has a compact page of its own: a small policy pays for every token. No
+renderer can show the goal: they see only the state.
 """
 
+import json
 from collections.abc import Mapping
 from typing import Any
+
+from intraskill.environments.shopworld import render_plain
+from intraskill.environments.shopworld.strings import Strings, strings_of
 
 State = Mapping[str, Any]
 
 
-def render(state: State, style: str) -> str:
+def render(state: State, style: str, language: str) -> str:
     """Return the page as text; ``style`` is ``structured`` or ``sep``."""
-    lines = _lines(state)
-    if style == "sep":
-        buttons = ", ".join(state["actions"])
-        return " [SEP] ".join([*lines, f"search available: {state['search_available']}", f"buttons: [{buttons}]"])
-    return "\n".join(lines)
+    words = strings_of(language)
+    lines = render_plain.page(state) if language == "plain" else _page(state, words)
+    if style == "structured":
+        return "\n".join(lines)
+    buttons = json.dumps(state["actions"], ensure_ascii=False)
+    available = f"{words.labels['search_available']}: {state['search_available']}"
+    return " [SEP] ".join([*lines, available, f"{words.labels['buttons']}: {buttons}"])
 
 
-def _lines(state: State) -> list[str]:
+def _page(state: State, words: Strings) -> list[str]:
     notice = state["last_action"]
-    lines = [] if notice is None or notice["valid"] else [f"! {notice['reason']}"]
-    return lines + _PAGES[state["page_type"]](state)
+    lines = [] if notice is None or notice["valid"] else [f"{words.labels['notice']}: {notice['message']}"]
+    return lines + _PAGES[state["page_type"]](state, words)
 
 
-def _home(state: State) -> list[str]:
-    return ["search page"]
+def _home(state: State, words: Strings) -> list[str]:
+    return [words.labels["home"]]
 
 
-def _results(state: State) -> list[str]:
-    rows = [f"{row['id']} {row['title']} ${row['price']:g}" for row in state["products"]]
-    return [f"results {state['page']}/{state['total_pages']}", *rows]
+def _results(state: State, words: Strings) -> list[str]:
+    labels = words.labels
+    head = (
+        f"{labels['results']}: {labels['query']} {state['search_text']!r}, {labels['page']} {state['page']}/"
+        f"{state['total_pages']}, {labels['found']} {state['total_results']}"
+    )
+    rows = [_row(row, words) for row in state["products"]] or [labels["nothing"]]
+    return [head, *rows]
 
 
-def _product(state: State) -> list[str]:
-    product, chosen = state["product"], state["selected_options"]
-    missing = state["missing_option_axes"]  # a chosen axis can still be changed, but costs no more tokens
-    axes = [f"{axis}={' '.join(state['available_options'][axis])}" for axis in missing]
-    picked = " ".join(f"{axis}={value}" for axis, value in chosen.items()) or "none"
-    return [f"{product['title']} ${state['selected_price']:g}", *axes, f"chosen: {picked}"]
+def _row(row: State, words: Strings) -> str:
+    features = words.separator.join(row["key_attributes"])
+    price = f"{words.labels['currency']}{row['price']:g}"
+    return f"{row['rank']}. {row['id']} | {row['title']} | {row['brand']} | {price} | {features}"
 
 
-def _information(state: State) -> list[str]:
-    return ["attributes", " ".join(state["product"]["attributes"])]
+def _product(state: State, words: Strings) -> list[str]:
+    labels, product = words.labels, state["product"]
+    offered, chosen = state["available_options"], state["selected_options"]
+    axes = [f"{labels['options']} {axis}: {words.separator.join(offered[axis])}" for axis in offered]
+    picked = words.separator.join(f"{axis}={value}" for axis, value in chosen.items()) or labels["none"]
+    missing = words.separator.join(state["missing_option_axes"]) or labels["none"]
+    details = [f"{labels['details']}: {bullet}" for bullet in product["bullets"]]
+    return [
+        f"{product['id']} | {product['title']}",
+        f"{labels['brand']}: {product['brand']}",
+        f"{labels['category']}: {' › '.join(product['category'])}",
+        f"{labels['price']}: {labels['currency']}{state['selected_price']:g}",
+        f"{labels['features']}: {words.separator.join(product['key_attributes'])}",
+        *details,
+        *axes,
+        f"{labels['chosen']}: {picked}",
+        f"{labels['missing']}: {missing}",
+    ]
 
 
-def _terminal(state: State) -> list[str]:
-    return ["the end"]
+def _information(state: State, words: Strings) -> list[str]:
+    product = state["product"]
+    values = words.separator.join(product["attributes"])
+    return [f"{product['id']} | {product['title']}", f"{words.labels['attributes']}: {values}"]
+
+
+def _terminal(state: State, words: Strings) -> list[str]:
+    return [words.labels["end"]]
 
 
 _PAGES = {

@@ -1,14 +1,14 @@
-"""What a chunk of the shopping skill must not hold, gathered from the private side of a `ShopWorld`."""
+"""What a chunk of the shopping skill must not hold, gathered from the private side of a `Shop`."""
 
 from collections.abc import Iterator
 
-from intraskill.environments.shopworld.generate import ShopTask
-from intraskill.environments.shopworld.world import ShopWorld
+from intraskill.environments.shopworld.task import ShopTask
+from intraskill.environments.shopworld.world import Shop
 from intraskill.method.firewall import Secrets
 from intraskill.method.tasks import SPLITS
 
 
-def shop_secrets(world: ShopWorld) -> Secrets:
+def shop_secrets(world: Shop) -> Secrets:
     """Return product ids and titles, task and user ids, goals and their prices, and the words of held-out tasks.
 
     Every split but train counts as held out. Reading texts to forbid them is no use of the test split: nothing here
@@ -22,11 +22,11 @@ def shop_secrets(world: ShopWorld) -> Secrets:
         task_ids=tuple(name for task in tasks for name in (task.id, task.user)),
         goals=tuple(" ".join(task.goal.attributes) for task in tasks if len(task.goal.attributes) > 2),
         prices=tuple(sorted({price for task in tasks for price in _prices(task, world)})),
-        instructions=tuple(text for task in held_out for text in (task.instruction, task.request, task.persona)),
+        instructions=tuple(text for task in held_out for text in (task.instruction, task.request, task.persona or "")),
     )
 
 
-def _prices(task: ShopTask, world: ShopWorld) -> Iterator[float]:
+def _prices(task: ShopTask, world: Shop) -> Iterator[float]:
     """The goal's budget, and the price of the variant it wants."""
     if task.goal.budget is not None:
         yield task.goal.budget

@@ -10,25 +10,14 @@ from typing import TYPE_CHECKING, Any
 from intraskill.environments.protocol import Opening, Outcome
 from intraskill.environments.shopworld.catalogue import Product
 from intraskill.environments.shopworld.render import render
-from intraskill.environments.shopworld.reward import MAIN_REWARD, REWARD_PARTS, score
+from intraskill.environments.shopworld.reward import MAIN_REWARD, REWARD_PARTS
 from intraskill.environments.tool_calls import ToolCall, read_call
 
 if TYPE_CHECKING:
-    from intraskill.environments.shopworld.generate import ShopTask
-    from intraskill.environments.shopworld.world import ShopWorld
+    from intraskill.environments.shopworld.task import ShopTask
+    from intraskill.environments.shopworld.world import Shop
 
 PARAMETERS = {"search": "query", "click": "value"}
-NEXT, PREV, BACK, ATTRIBUTES, BUY = "next >", "< prev", "back to search", "attributes", "buy now"
-MESSAGES = {
-    "executed": "done",
-    "invalid_format": "reply with exactly one tool call",
-    "multiple_actions_not_allowed": "one tool call per turn",
-    "empty_argument": "the argument is empty",
-    "search_unavailable": "go back to search first",
-    "already_selected": "this value is already selected",
-    "incomplete_options": "choose every option before buying",
-    "unavailable_action": "this page has no such action",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +37,9 @@ class Snapshot:
 class ShopSession:
     """A single-use session; see `intraskill.environments.protocol.Session`."""
 
-    def __init__(self, world: "ShopWorld") -> None:
+    def __init__(self, world: "Shop") -> None:
         self._world = world
+        self._words = world.strings
         self._task: ShopTask | None = None
         self._now = Snapshot()
 
@@ -93,27 +83,27 @@ class ShopSession:
     def _search(self, query: str) -> str:
         if self._now.page != "search_home":
             return "search_unavailable"
-        results = self._world.index.search(query, self._world.max_results)
+        results = self._world.index.search(query, self._world.settings.max_results)
         self._now = replace(self._now, page="search_results", query=query, results=results, index=0)
         return "executed"
 
     def _click(self, value: str) -> str:
         if value not in self._actions():
             return self._refusal(value)
-        now = self._now
-        if value == BACK:
+        now, words = self._now, self._words
+        if value == words.back:
             self._now = Snapshot(last_action=now.last_action)
         elif now.page == "search_results":
-            turn = {NEXT: 1, PREV: -1}.get(value)
+            turn = {words.next: 1, words.prev: -1}.get(value)
             if turn is None:
                 self._now = replace(now, page="product_detail", product_id=value, selected={})
             else:
                 self._now = replace(now, index=now.index + turn)
-        elif value == PREV:
+        elif value == words.prev:
             self._now = replace(now, page="product_detail" if now.page == "information_subpage" else "search_results")
-        elif value == ATTRIBUTES:
+        elif value == words.attributes:
             self._now = replace(now, page="information_subpage")
-        elif value == BUY:
+        elif value == words.buy:
             self._now = replace(now, page="terminal", termination="purchase")
         else:
             axis, _, chosen = value.partition("=")
@@ -125,7 +115,7 @@ class ShopSession:
             axis, _, chosen = value.partition("=")
             if chosen and self._now.selected.get(axis) == chosen:
                 return "already_selected"
-            if value == BUY:
+            if value == self._words.buy:
                 return "incomplete_options"
         return "unavailable_action"
 
@@ -152,26 +142,27 @@ class ShopSession:
         return self._world.catalogue.by_id[self._now.product_id]
 
     def _page_of_results(self) -> tuple[str, ...]:
-        size = self._world.page_size
+        size = self._world.settings.page_size
         return self._now.results[self._now.index * size : (self._now.index + 1) * size]
 
     @property
     def _num_pages(self) -> int:
-        return -(-len(self._now.results) // self._world.page_size)
+        return -(-len(self._now.results) // self._world.settings.page_size)
 
     def _actions(self) -> list[str]:
-        now = self._now
+        now, words = self._now, self._words
         if now.page == "search_results":
-            turns = [NEXT] * (now.index + 1 < self._num_pages) + [PREV] * (now.index > 0)
-            return [*self._page_of_results(), *turns, BACK]
+            turns = [words.next] * (now.index + 1 < self._num_pages) + [words.prev] * (now.index > 0)
+            return [*self._page_of_results(), *turns, words.back]
         if now.page == "product_detail":
             axes = self._product.axes
             values = [f"{a}={v.value}" for a in axes for v in axes[a] if now.selected.get(a) != v.value]
-            return [*values, ATTRIBUTES, PREV, BACK, *([BUY] if len(now.selected) == len(axes) else [])]
-        return [PREV, BACK] if now.page == "information_subpage" else []
+            buy = [words.buy] if len(now.selected) == len(axes) else []
+            return [*values, words.attributes, words.prev, words.back, *buy]
+        return [words.prev, words.back] if now.page == "information_subpage" else []
 
     def _results_state(self) -> dict[str, Any]:
-        first = self._now.index * self._world.page_size
+        first = self._now.index * self._world.settings.page_size
         shown = [self._world.catalogue.by_id[product_id] for product_id in self._page_of_results()]
         return {
             "search_text": self._now.query,
@@ -194,15 +185,15 @@ class ShopSession:
         }
 
     def _text(self, state: dict[str, Any]) -> str:
-        return render(state, self._world.renderer)
+        return render(state, self._world.settings.renderer, self._world.settings.language)
 
     def _after(self, call: ToolCall, feedback: str) -> Outcome:
         valid = feedback == "executed"
-        noted = {"action": call.argument, "valid": valid, "reason": feedback, "message": MESSAGES[feedback]}
+        noted = {"action": call.argument, "valid": valid, "reason": feedback, "message": self._words.messages[feedback]}
         self._now = replace(self._now, last_action=noted)
         state = self.state
         done = self._now.page == "terminal"
-        parts = score(self._product, self._now.selected, self._world.shop_task(self._task_id).goal) if done else {}
+        parts = self._world.score(self._task_id, self._now.product_id, self._now.selected) if done else {}
         return Outcome(
             observation=self._text(state),
             state=state,

@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from intraskill.environments.shopworld.generate import ShopTask
 from intraskill.environments.shopworld.reward import normalize
+from intraskill.environments.shopworld.task import ShopTask
 from intraskill.method.randomness import content_hash, uniform
 from intraskill.method.tasks import Split
 
@@ -64,10 +64,11 @@ def manifest(tasks: Sequence[ShopTask], catalogue_hash: str) -> dict[str, object
 
 
 def _keys(task: ShopTask) -> list[tuple[str, str]]:
+    persona = task.persona or ""
     return [
         ("product", task.goal.product_id),
         ("instruction", normalize(task.instruction)),
-        ("request", normalize(task.request + task.persona)),
-        ("persona", content_hash(task.persona) if task.persona.count(";") > 2 else task.id),
+        ("request", normalize(task.request + persona)),
+        ("persona", content_hash(persona) if persona.count(";") > 2 else task.id),
         ("user", task.user),
     ]

@@ -1,15 +1,22 @@
-"""`ShopWorld`: the embedded shop, an `intraskill.environments.protocol.Environment`."""
+"""A shop that agents can act in: one immutable catalogue and its tasks, shared by every session.
 
-from collections.abc import Sequence
+`Shop` serves any catalogue and tasks; `ShopWorld` generates its own.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 
 from intraskill.environments.protocol import ToolSpec
+from intraskill.environments.shopworld import reward
+from intraskill.environments.shopworld.catalogue import Catalogue, Product
 from intraskill.environments.shopworld.expert import Oracle
-from intraskill.environments.shopworld.generate import ShopTask, generate
-from intraskill.environments.shopworld.reward import REWARD_PARTS
+from intraskill.environments.shopworld.plain import generate as plain
 from intraskill.environments.shopworld.search import SearchIndex
 from intraskill.environments.shopworld.session import PARAMETERS, ShopSession
 from intraskill.environments.shopworld.splits import assign_splits, manifest
+from intraskill.environments.shopworld.strings import Strings, strings_of
+from intraskill.environments.shopworld.task import ShopTask
 from intraskill.environments.tool_calls import write_call
 from intraskill.method.errors import ConfigError, SplitError
 from intraskill.method.randomness import content_hash
@@ -17,50 +24,76 @@ from intraskill.method.tasks import SPLITS, Split, Task
 
 CONTRACT = "shopworld-1"
 ORACLE_ACTIONS = 8
+RENDERERS = ("structured", "sep")
+SCORERS: dict[str, Callable[[Product, Mapping[str, str], reward.Goal], dict[str, float]]] = {
+    "shopsimulator": reward.score,
+}
 _DESCRIPTIONS = {"search": "Search the shop.", "click": "Click a listed action."}
 
 
-class ShopWorld:
-    """One immutable catalogue and its tasks, shared by every session.
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a shop shows itself and what it pays.
 
-    Args:
-        preset: ``tiny`` (120 products, 60 tasks) or ``small`` (1,440 products, 1,200 tasks).
-        seed: seed of the world.
+    Attributes:
         page_size: results per page.
         max_results: results per query.
         renderer: ``structured`` or ``sep``.
+        language: of buttons and pages: ``plain``, ``en`` or ``zh``.
+        reward: ``shopsimulator`` (graded components, their product is the main reward) or ``webshop``.
 
     Raises:
-        ConfigError: for an unknown preset or renderer, or sizes below 1.
+        ConfigError: for an unknown name, or sizes below 1.
+    """
+
+    page_size: int = 20
+    max_results: int = 150
+    renderer: str = "structured"
+    language: str = "en"
+    reward: str = "shopsimulator"
+
+    def __post_init__(self) -> None:
+        strings_of(self.language)
+        if self.renderer not in RENDERERS:
+            raise ConfigError(f"unknown renderer {self.renderer!r}; choose {' or '.join(RENDERERS)}")
+        if self.reward not in SCORERS:
+            raise ConfigError(f"unknown reward {self.reward!r}; choose {' or '.join(SCORERS)}")
+        if min(self.page_size, self.max_results) < 1:
+            raise ConfigError(
+                f"page_size and max_results must be at least 1, got {self.page_size} and {self.max_results}"
+            )
+
+
+class Shop:
+    """A catalogue and its tasks behind `intraskill.environments.protocol.Environment`.
+
+    Args:
+        catalogue: every product.
+        tasks: every task, with its split.
+        settings: pages and reward.
+
+    Raises:
+        SplitError: for an id that stands twice.
     """
 
     family = "shopping"
-    reward_parts: Sequence[str] = REWARD_PARTS
+    reward_parts: Sequence[str] = reward.REWARD_PARTS
 
-    def __init__(
-        self,
-        preset: str = "small",
-        seed: int = 0,
-        page_size: int = 20,
-        max_results: int = 150,
-        renderer: str = "structured",
-    ) -> None:
-        if renderer not in ("structured", "sep"):
-            raise ConfigError(f"unknown renderer {renderer!r}; choose structured or sep")
-        if min(page_size, max_results) < 1:
-            raise ConfigError(f"page_size and max_results must be at least 1, got {page_size} and {max_results}")
-        self.page_size, self.max_results, self.renderer = page_size, max_results, renderer
-        self.catalogue, tasks = generate(preset, seed)
-        self.index = SearchIndex(self.catalogue)
-        self._tasks = {task.id: task for task in assign_splits(tasks, seed)}
+    def __init__(self, catalogue: Catalogue, tasks: Sequence[ShopTask], settings: Settings) -> None:
+        self.settings = settings
+        self.strings: Strings = strings_of(settings.language)
+        self.catalogue = catalogue
+        self.index = SearchIndex(catalogue)
+        self._tasks = {task.id: task for task in tasks}
+        if len(self._tasks) != len(tasks):
+            raise SplitError(f"{len(tasks) - len(self._tasks)} task ids are repeated; a task stands in one split only")
         self._solvable = lru_cache(maxsize=None)(self._solve)
 
     @cached_property
     def version(self) -> str:
         """Hash of the contract, the catalogue, the tasks with their splits, and every setting."""
-        settings = [self.page_size, self.max_results, self.renderer]
         goals = [(t.id, t.split, t.instruction, t.request, t.persona, repr(t.goal)) for t in self._tasks.values()]
-        return content_hash(CONTRACT, self.catalogue.hash, goals, settings)
+        return content_hash(CONTRACT, self.catalogue.hash, goals, asdict(self.settings))
 
     @property
     def tools(self) -> Sequence[ToolSpec]:
@@ -95,12 +128,17 @@ class ShopWorld:
         """Return a new session."""
         return ShopSession(self)
 
+    def score(self, task_id: str, product_id: str, selected: Mapping[str, str]) -> dict[str, float]:
+        """Return every reward component of buying a product with chosen options."""
+        scorer = SCORERS[self.settings.reward]
+        return scorer(self.catalogue.by_id[product_id], selected, self.shop_task(task_id).goal)
+
     def solvable(self, task_id: str) -> bool:
         """Return whether an oracle reaches full success within 8 actions."""
         return bool(self._solvable(task_id))
 
     def _solve(self, task_id: str) -> bool:
-        session, oracle = self.open(), Oracle(self.shop_task(task_id).goal)
+        session, oracle = self.open(), Oracle(self.shop_task(task_id).goal, self.strings)
         session.reset(task_id)
         for _ in range(ORACLE_ACTIONS):
             call = oracle.act(session.state)
@@ -108,6 +146,37 @@ class ShopWorld:
             if outcome.done:
                 return outcome.parts["r_success"] == 1.0
         return False
+
+
+class ShopWorld(Shop):
+    """A generated shop.
+
+    Args:
+        preset: ``tiny`` (120 products, 60 tasks) or ``small`` (1,440 products, 1,200 tasks).
+        seed: seed of the world.
+        language: ``plain`` (what the shipped tiny policy reads), ``en`` or ``zh``.
+        page_size: results per page.
+        max_results: results per query.
+        renderer: ``structured`` or ``sep``.
+        reward: ``shopsimulator`` or ``webshop``.
+
+    Raises:
+        ConfigError: for an unknown name, or sizes below 1.
+    """
+
+    def __init__(
+        self,
+        preset: str = "small",
+        seed: int = 0,
+        language: str = "en",
+        page_size: int = 20,
+        max_results: int = 150,
+        renderer: str = "structured",
+        reward: str = "shopsimulator",
+    ) -> None:
+        settings = Settings(page_size, max_results, renderer, language, reward)
+        catalogue, tasks = plain.generate(preset, seed)
+        super().__init__(catalogue, assign_splits(tasks, seed), settings)
 
 
 def _tool(name: str, parameter: str) -> ToolSpec:

@@ -4,16 +4,16 @@
 """
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from intraskill.environments.shopworld.catalogue import Catalogue, OptionValue, Product
-from intraskill.environments.shopworld.requests import TaskText, write_request
+from intraskill.environments.shopworld.plain.requests import TaskText, write_request
+from intraskill.environments.shopworld.plain.vocabulary import BRANDS, COLORS, DOMAINS, Domain
 from intraskill.environments.shopworld.reward import Goal, budget_of
-from intraskill.environments.shopworld.vocabulary import BRANDS, COLORS, DOMAINS, Domain
+from intraskill.environments.shopworld.task import ShopTask
 from intraskill.method.errors import ConfigError
 from intraskill.method.randomness import shuffled, uniform
-from intraskill.method.tasks import Split
 
 TRAP_RATE = 0.30
 CONFLICT_RATE = 0.25
@@ -29,28 +29,6 @@ class Preset:
 
 
 PRESETS = {"tiny": Preset(12, 10, 60), "small": Preset(24, 60, 1200)}
-
-
-@dataclass(frozen=True, slots=True)
-class ShopTask:
-    """One task with its private goal.
-
-    Attributes:
-        instruction: the full request, from which the goal is scored.
-        request: what the user says in a persona task: soft constraints are left out.
-        persona: the persona document that holds them.
-        user: fictional user id.
-        features: public slice attributes, fixed before any reward.
-    """
-
-    id: str
-    instruction: str
-    request: str
-    persona: str
-    user: str
-    goal: Goal
-    features: Mapping[str, str] = field(default_factory=dict)
-    split: Split = "train"
 
 
 def generate(preset: str, seed: int) -> tuple[Catalogue, tuple[ShopTask, ...]]:

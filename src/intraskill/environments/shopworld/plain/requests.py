@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from intraskill.environments.shopworld.vocabulary import COLORS, TRIVIA
+from intraskill.environments.shopworld.plain.vocabulary import COLORS, TRIVIA
 from intraskill.method.randomness import shuffled, uniform
 
 
