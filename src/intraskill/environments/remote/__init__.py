@@ -1,1 +1,1 @@
-"""Clients of shops that run in another process: three HTTP dialects behind one session"""
+"""Clients of shops that run in another process: three HTTP dialects behind one session."""

@@ -1,4 +1,4 @@
-"""What travels between a shop server and its clients: routes, JSON shapes and status codes of each dialect.
+r"""What travels between a shop server and its clients: routes, JSON shapes and status codes of each dialect.
 
 Source: facts about the public ShopSimulator servers (arXiv 2601.18225, and the revision with leases) and AgentGym's
 WebShop server. Everything marked *extension* is this project's own and optional: a server without it answers 404.
@@ -33,7 +33,7 @@ Actions
     reset      {action, idx} → {instruction, instruction_simple, goal_options, env_idx, idx, message}, and in persona
                tasks user_persona and reason_key. ``goal_options`` and ``reason_key`` are answers. A persona beside
                ``instruction_simple: null`` is left over from an earlier task of the slot. The page is the search home.
-    interact   {action, env_idx, response: "Thought: …\\nAction: ACTION TEXT"} → {instruction: PAGE TEXT, done, over,
+    interact   {action, env_idx, response: "Thought: …\nAction: ACTION TEXT"} → {instruction: PAGE TEXT, done, over,
                reward, reward_detail, purchase, goal, env_idx, idx, message}. ``over`` frees the slot.
     release_one {action, env_idx} → {message}
 
@@ -51,9 +51,10 @@ Actions
     GET  /available_actions?env_idx=     → {has_search_bar, clickables}; a search home may list "search" among them
     POST /close  {env_idx}               → {closed}; older servers have no such route (404)
 
-    PAGE TEXT = ``WebShop``, ``Instruction:``, the request, then the page's parts, joined by `SEP`; no footer. An unknown
-    env_idx is 404 or 500. There is no feedback and no termination route: a client judges actions by the list
-    and ends an episode by leaving it. An env_idx may be reset again.
+    PAGE TEXT = ``WebShop``, ``Instruction:``, the request, then the page's parts, joined by `SEP`; no footer (a ShopWorld
+    sends the lines of its ``sep`` renderer without the last two, which say what can be done). An unknown env_idx is
+    404 or 500. There is no feedback and no termination route: a client judges actions by the list and ends an
+    episode by leaving it. An env_idx may be reset again.
 
 Extensions, for both served dialects
     GET /manifest → `Manifest`: every task with its split.
