@@ -51,7 +51,7 @@ Actions
     GET  /available_actions?env_idx=     → {has_search_bar, clickables}; a search home may list "search" among them
     POST /close  {env_idx}               → {closed}; older servers have no such route (404)
 
-    PAGE TEXT = ``WebShop``, ``Instruction:``, the request, then the page's parts, joined by `SEP`; no footer (a ShopWorld
+    PAGE TEXT = ``WebShop``, ``Instruction:``, the request, then the page's parts, joined by `SEP`; no footer (a Shop
     sends the lines of its ``sep`` renderer without the last two, which say what can be done). An unknown env_idx is
     404 or 500. There is no feedback and no termination route: a client judges actions by the list and ends an
     episode by leaving it. An env_idx may be reset again.
@@ -85,7 +85,8 @@ class Health(TypedDict):
     """``GET /healthz``: what a server says about itself.
 
     ``environment_version`` names everything that could change a reward or a page, ``observation_version`` the shape of
-    `observation_state`; ``tasks`` counts valid ``idx`` values, 0 … tasks − 1.
+    `observation_state`; ``tasks`` counts valid ``idx`` values, 0 … tasks − 1. ``language`` (*extension*: ``plain``,
+    ``en``, ``zh``) names the table of `intraskill.environments.shopworld.strings` that the pages are written in.
     """
 
     ready: bool
@@ -95,6 +96,7 @@ class Health(TypedDict):
     environment_version: str
     observation_version: str
     primary_reward: NotRequired[str]
+    language: NotRequired[str]
 
 
 class ManifestTask(TypedDict):
