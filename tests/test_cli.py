@@ -208,7 +208,7 @@ def test_a_draft_that_leaks_is_refused_before_its_first_rollout(capsys, tmp_path
     status, _, err = said(capsys, *words)
     assert status == 2 and err.count("\n") == 1
     assert "SkillFormatError" in err and "for 1: chunk 'Read', task_id: 'planted test 0003'" in err
-    assert [path.name for path in (tmp_path / "run").iterdir()] == ["plan.json"]
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [".lock", "plan.json"]
 
 
 def test_a_draft_with_a_duplicate_chunk_is_refused_before_anything_runs(capsys, tmp_path):

@@ -122,6 +122,12 @@ def check_sizes(config: Config, sizes: Mapping[str, int], draft: Skill) -> None:
     """
     grpo, gate, final = config.grpo, config.gate, config.final
     most = largest_pool(config, draft)
+    held = sizes.get("skill_validation")
+    if gate.tasks is not None and held is not None and gate.tasks > held:
+        raise ConfigError(
+            f"gate.tasks={gate.tasks}, but the environment has {held} skill-validation tasks; ask for at most {held}, "
+            "leave gate.tasks=null for all of them, or choose a larger env.preset"
+        )
     pairs, reported = limited(gate.tasks, sizes.get("skill_validation")), limited(final.tasks, sizes.get(final.split))
     if pairs is not None and pairs < max(2, most + 1):
         raise ConfigError(

@@ -23,7 +23,7 @@ from intraskill.method.randomness import content_hash
 from intraskill.method.skill import Skill, parse_skill
 from intraskill.method.tasks import SPLITS, Task
 from intraskill.runtime.records import from_json, to_json
-from intraskill.runtime.run_directory import is_sealed, read_json, read_text, write_json
+from intraskill.runtime.run_directory import finished_rounds, is_sealed, read_json, read_text, verify, write_json
 from intraskill.runtime.tracking import Metrics
 from intraskill.validation import Validation, validate_skill
 
@@ -127,10 +127,12 @@ def find_source(path: Path) -> Source:
     """Find a checkpoint: a run (its last finished round), a round, or a checkpoint directory.
 
     Raises:
-        ArtifactError: when there is none.
+        ArtifactError: when there is none, or a file of its round changed since it was sealed.
     """
-    rounds = [directory for directory in sorted(path.glob("round_*")) if is_sealed(directory)]
+    rounds = finished_rounds(path)
     directory = rounds[-1] if rounds else path
+    if is_sealed(directory):
+        verify(directory)
     checkpoint = directory / "checkpoint" if (directory / "checkpoint").is_dir() else directory
     if not checkpoint.is_dir() or (path / "plan.json").exists() and not rounds:
         raise ArtifactError(f"{path} holds no checkpoint; give a run with a finished round, a round, or a checkpoint")

@@ -32,6 +32,7 @@ from intraskill.runtime.run_directory import (
     write_json,
     write_text,
 )
+from intraskill.runtime.run_lock import locked
 from intraskill.runtime.tracking import Monitor
 from intraskill.training import plan_training, train
 from intraskill.validation import Validation, chunk_rows, validate_skill
@@ -65,13 +66,14 @@ def run(config: Config, monitor: Monitor | None = None) -> Path:
         IntraSkillError: with one clear sentence; what was committed stays, the same command continues.
     """
     current = assemble(config, monitor)
-    try:
-        state = last_state(current) or cold_start(current)
-        for round_index in range(state.round_index + 1, config.rounds + 1):
-            state = run_round(current, state, round_index)
-        compare_start_and_final(current, state.round_index)
-    finally:
-        current.metrics.close()
+    with locked(current.root):
+        try:
+            state = last_state(current) or cold_start(current)
+            for round_index in range(state.round_index + 1, config.rounds + 1):
+                state = run_round(current, state, round_index)
+            compare_start_and_final(current, state.round_index)
+        finally:
+            current.metrics.close()
     return current.root
 
 

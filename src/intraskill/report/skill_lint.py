@@ -7,7 +7,7 @@ from intraskill.config import unflatten
 from intraskill.method.errors import ArtifactError, SkillFormatError
 from intraskill.method.firewall import Firewall
 from intraskill.method.skill import Skill, parse_skill
-from intraskill.runtime.run_directory import is_sealed, read_json, read_text
+from intraskill.runtime.run_directory import finished_rounds, is_sealed, read_json, read_text, verify
 from intraskill.runtime.trace2skill import secrets_of
 
 MAX_LINES = 500
@@ -17,13 +17,15 @@ def skill_path(run_or_file: str) -> Path:
     """Return the skill file of a run's last finished round, of a round, or the file itself.
 
     Raises:
-        ArtifactError: when there is none.
+        ArtifactError: when there is none, or it changed since its round was sealed.
     """
     path = Path(run_or_file)
     if path.is_file():
         return path
-    rounds = [directory for directory in sorted(path.glob("round_*")) if is_sealed(directory)]
+    rounds = finished_rounds(path)
     found = (rounds[-1] if rounds else path) / "skill.md"
+    if is_sealed(found.parent):
+        verify(found.parent, "skill.md")
     if not found.is_file():
         raise ArtifactError(f"{run_or_file} is neither a skill file nor a run with a finished round")
     return found

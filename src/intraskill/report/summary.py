@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from intraskill.method.errors import ArtifactError
-from intraskill.runtime.run_directory import is_sealed, read_json, write_json
+from intraskill.runtime.run_directory import finished_rounds, is_sealed, read_json, verify, write_json
 from intraskill.runtime.tracking import Metrics
 
 
@@ -26,13 +26,13 @@ def summarise(root: Path) -> dict[str, Any]:
     """Collect the summary of a run, finished or not, from its artifacts.
 
     Raises:
-        ArtifactError: when ``root`` is no run, or an artifact is corrupt.
+        ArtifactError: when ``root`` is no run, or an artifact is corrupt or changed.
     """
     if not (root / "plan.json").exists():
         raise ArtifactError(f"{root} is no run directory: it holds no plan.json")
     plan = read_json(root / "plan.json")
-    rounds = [read_json(path / "round.json") for path in sorted(root.glob("round_*")) if is_sealed(path)]
-    final = read_json(root / "final" / "final.json") if is_sealed(root / "final") else None
+    rounds = [_sealed(path, "round.json") for path in finished_rounds(root)]
+    final = _sealed(root / "final", "final.json") if is_sealed(root / "final") else None
     closed = final is not None or plan["plan"]["final.tasks"] == 0
     rows = Metrics(root / "metrics.jsonl").rows()
     return {
@@ -49,6 +49,11 @@ def summarise(root: Path) -> dict[str, Any]:
             "rollouts": _total(rows, "rollouts") + _total(rows, "rollouts_run"),
         },
     }
+
+
+def _sealed(directory: Path, name: str) -> Any:
+    verify(directory, name)
+    return read_json(directory / name)
 
 
 def write_summary(root: Path) -> dict[str, Any]:

@@ -216,8 +216,13 @@ def is_sealed(directory: Path) -> bool:
     return (directory / DONE).exists()
 
 
-def verify(directory: Path) -> None:
-    """Compare a sealed directory with its ``DONE``.
+def finished_rounds(root: Path) -> list[Path]:
+    """Return the sealed rounds of a run, in order; none for a path that is no run."""
+    return [directory for directory in sorted(root.glob("round_*")) if is_sealed(directory)]
+
+
+def verify(directory: Path, *only: str) -> None:
+    """Compare a sealed directory, or ``only`` some files of it, with its ``DONE``.
 
     Raises:
         ArtifactError: naming the files that are missing or changed.
@@ -225,13 +230,26 @@ def verify(directory: Path) -> None:
     wrong = [
         name
         for name, digest in read_json(directory / DONE).items()
-        if not (directory / name).is_file() or file_hash(directory / name) != digest
+        if (not only or name in only) and (not (directory / name).is_file() or file_hash(directory / name) != digest)
     ]
     if wrong:
         paths = [directory / name for name in wrong]
         raise ArtifactError(
             f"files missing or changed since they were sealed, {offenders(paths)}; " + remedy(directory)
         )
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory and its parents.
+
+    Raises:
+        ArtifactError: when it cannot be written.
+    """
+    try:
+        with full_disk_is_one_error(path):
+            path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ArtifactError(f"{path} cannot be written ({error.strerror}); choose another directory") from error
 
 
 def claim(root: Path, plan: Mapping[str, Any], about: Mapping[str, Any]) -> None:
@@ -251,8 +269,7 @@ def claim(root: Path, plan: Mapping[str, Any], about: Mapping[str, Any]) -> None
     if not path.exists():
         if root.exists() and any(item for item in root.iterdir() if not item.name.startswith(".")):
             raise ArtifactError(f"{root} is not empty and holds no plan.json; choose another run_dir or empty it")
-        with full_disk_is_one_error(root):
-            root.mkdir(parents=True, exist_ok=True)
+        make_directory(root)
         write_json(path, {"plan": dict(plan), "about": dict(about)})
         return
     found = read_json(path).get("plan", {})

@@ -1,0 +1,54 @@
+"""One writer per run directory, and readers that notice a changed round."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from intraskill.method.errors import ArtifactError
+from intraskill.runtime.run_directory import seal, verify, write_text
+from intraskill.runtime.run_lock import locked
+
+HOLD = """
+import sys
+from pathlib import Path
+from intraskill.runtime.run_lock import locked
+with locked(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_a_second_process_is_refused_while_the_first_one_lives_and_let_in_after_its_death(tmp_path: Path) -> None:
+    root = tmp_path / "run"
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as first:
+        assert first.stdout is not None and first.stdout.readline() == "held\n"
+        with pytest.raises(ArtifactError, match="another process writes"), locked(root):
+            pass
+        first.kill()
+    with locked(root):
+        pass
+
+
+def test_a_directory_that_cannot_be_made_is_one_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(ArtifactError, match="cannot be written"), locked(tmp_path / "file"):
+        pass
+    with pytest.raises(ArtifactError, match="cannot be written"), locked(Path("/proc/intraskill")):
+        pass
+
+
+def test_a_reader_checks_only_the_files_it_reads(tmp_path: Path) -> None:
+    for name in ("skill.md", "other.txt"):
+        write_text(tmp_path / name, "whole\n")
+    seal(tmp_path)
+    (tmp_path / "other.txt").write_text("changed\n")
+    verify(tmp_path, "skill.md")
+    with pytest.raises(ArtifactError, match="other.txt"):
+        verify(tmp_path)
+    (tmp_path / "skill.md").write_text("changed\n")
+    with pytest.raises(ArtifactError, match="skill.md"):
+        verify(tmp_path, "skill.md")
