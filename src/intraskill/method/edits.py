@@ -1,7 +1,9 @@
 """Edits of a skill: one record for ADD, REWRITE, DELETE, MERGE and SPLIT (method §6.3).
 
 An edit replaces ``removes`` by ``adds``. Its two sides are mutually exclusive versions that fill one *slot* of the
-document; the validation gate never shows both sides together (method §7.1).
+document; the validation gate never shows both sides together (method §7.1). Several edits that remove the very same
+chunks are alternatives: further versions of one slot. Whoever can choose among more than two versions says so with
+``alternatives=True``; everyone else refuses them.
 """
 
 from collections import Counter
@@ -69,23 +71,40 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A place in the pool: chunks of the current skill (``old``) and what would replace them (``new``)."""
+    """A place in the pool: chunks of the current skill and the texts that would replace them, never shown together.
+
+    Attributes:
+        old: chunks of the current skill.
+        new: what the first edit would put there.
+        others: what each further edit of the same chunks would put there.
+    """
 
     old: tuple[ChunkId, ...]
     new: tuple[ChunkId, ...]
+    others: tuple[tuple[ChunkId, ...], ...] = ()
+
+    @property
+    def versions(self) -> tuple[tuple[ChunkId, ...], ...]:
+        """Its mutually exclusive versions, old side first; a side without chunks is none."""
+        return tuple(version for version in (self.old, self.new, *self.others) if version)
 
     @property
     def ids(self) -> tuple[ChunkId, ...]:
         """Every chunk of the slot, old side first."""
-        return self.old + self.new
+        return tuple(chunk_id for version in self.versions for chunk_id in version)
 
     def allows(self, visible: frozenset[ChunkId]) -> bool:
-        """Whether at most one side is (partly) visible."""
-        return visible.isdisjoint(self.old) or visible.isdisjoint(self.new)
+        """Whether at most one version is (partly) visible."""
+        return sum(not visible.isdisjoint(version) for version in self.versions) <= 1
 
 
-def check_edits(skill: Skill, edits: Sequence[Edit]) -> None:
+def check_edits(skill: Skill, edits: Sequence[Edit], *, alternatives: bool = False) -> None:
     """Refuse edits that contradict the skill or one another; each chunk takes part in at most one edit.
+
+    Args:
+        skill: the current skill.
+        edits: this round's candidates.
+        alternatives: whether several edits may remove the very same chunks, as versions of one slot.
 
     Raises:
         EditError: for a removed chunk that the skill lacks, an added chunk that it already has, or a chunk that
@@ -97,13 +116,14 @@ def check_edits(skill: Skill, edits: Sequence[Edit]) -> None:
         raise EditError(f"edits remove chunks that the skill does not have, {offenders(unknown)}; drop these edits")
     if present := sorted(set(added) & set(skill.ids)):
         raise EditError(f"edits add chunks that the skill already has, {offenders(present)}; drop these edits")
-    if contested := _repeated(removed):
+    sides = [tuple(sorted(edit.removes)) for edit in edits if edit.removes]
+    if contested := _repeated([chunk_id for side in (set(sides) if alternatives else sides) for chunk_id in side]):
         raise EditError(f"chunks removed by several edits, {offenders(contested)}; keep one edit per chunk")
     if twins := _repeated(added):
         raise EditError(f"chunks added by several edits, {offenders(twins)}; merge these edits")
 
 
-def pool(skill: Skill, edits: Sequence[Edit]) -> Skill:
+def pool(skill: Skill, edits: Sequence[Edit], *, alternatives: bool = False) -> Skill:
     """Return active chunks ∪ candidates, S̃_t (method §7.1), in document order.
 
     New text stands right after the last chunk that it would replace, an ADD at the end, so that whichever side of
@@ -112,7 +132,7 @@ def pool(skill: Skill, edits: Sequence[Edit]) -> Skill:
     Raises:
         EditError: as `check_edits`.
     """
-    check_edits(skill, edits)
+    check_edits(skill, edits, alternatives=alternatives)
     position = {chunk_id: index for index, chunk_id in enumerate(skill.ids)}
     anchored: dict[int, list[Chunk]] = {}
     for edit in edits:
@@ -125,11 +145,16 @@ def pool(skill: Skill, edits: Sequence[Edit]) -> Skill:
 
 
 def slots(skill: Skill, edits: Sequence[Edit]) -> tuple[Slot, ...]:
-    """Partition the pool into slots: one per edit, then one per untouched chunk.
+    """Partition the pool into slots: one per set of edited chunks, one per ADD, then one per untouched chunk.
 
     ``skill`` may be the current skill or the pool; the answer is the same up to order.
     """
-    edited = tuple(Slot(edit.removes, edit.added_ids) for edit in edits)
+    rivals: dict[tuple[ChunkId, ...], list[Edit]] = {}
+    for edit in edits:
+        rivals.setdefault(tuple(sorted(edit.removes)) or edit.added_ids, []).append(edit)
+    edited = tuple(
+        Slot(first.removes, first.added_ids, tuple(edit.added_ids for edit in rest)) for first, *rest in rivals.values()
+    )
     touched = {chunk_id for slot in edited for chunk_id in slot.ids}
     return edited + tuple(Slot((chunk_id,), ()) for chunk_id in skill.ids if chunk_id not in touched)
 

@@ -38,6 +38,14 @@ class RankDeficientError(IntraSkillError, ValueError):
     """The drawn visible sets cannot separate the chunks."""
 
 
+class NoVariationError(IntraSkillError, ValueError):
+    """Every reward that a fit compares is the same: there is no spread from which to get a standard error."""
+
+
+class UnderpoweredError(IntraSkillError, ValueError):
+    """A gate has too few tasks to see the effect that it is asked for."""
+
+
 class EnvironmentFault(IntraSkillError, RuntimeError):
     """A technical failure of an environment; its rollout is a fault, never reward 0."""
 

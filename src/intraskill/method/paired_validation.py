@@ -1,69 +1,44 @@
 """Paired validation: exogenous visible sets, and the only way to make `Pairs` (method §7.1, §7.2).
 
     B_i      reward of task i with no skill
-    C_ij     whether task i's masked run shows chunk j: Bernoulli(½), a function of its address
+    C_ij     whether task i's masked run shows chunk j: drawn before any reward (`intraskill.method.designs`)
     R_i      reward of task i under C_i
     delta_i  R_i − B_i
 
-Shape letters: N tasks, J chunks of the pool.
+`pair` takes one visible set per task and averages a task's replicates into one row. `pair_replicates` takes one visible
+set per masked replicate and makes one row of each, so that a task has several rows over one B; its rows share a task
+and are clustered by it. `masked_rows` needs no bare run: `MaskedOnly` has no field for one, so that no estimator that
+reads B can be given it.
+
+Shape letters: N rows (tasks, or masked replicates of tasks), J chunks of the pool.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import count
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from intraskill.method.edits import Edit, Slot, slots
-from intraskill.method.errors import ConfigError, PairingError, offenders
+from intraskill.method.designs import Design, Masks, plan_masks
+from intraskill.method.edits import Edit
+from intraskill.method.errors import PairingError, offenders
 from intraskill.method.pairing_audit import MAIN_PART as MAIN_PART
 from intraskill.method.pairing_audit import Conditions as Conditions
 from intraskill.method.pairing_audit import Scored as Scored
-from intraskill.method.pairing_audit import audit_conditions, audit_contexts, audit_presence, audit_rewards, completed
-from intraskill.method.randomness import uniform
-from intraskill.method.skill import BARE, ChunkId, Skill, Visible
-from intraskill.method.tasks import Task, require_split
+from intraskill.method.pairing_audit import (
+    audit_conditions,
+    audit_contexts,
+    audit_presence,
+    audit_replicates,
+    audit_rewards,
+    completed,
+)
+from intraskill.method.pairs import MADE_BY_AUDIT, Vector, frozen
+from intraskill.method.pairs import MaskedOnly as MaskedOnly
+from intraskill.method.pairs import Pairs as Pairs
+from intraskill.method.skill import ChunkId, Skill, Visible
+from intraskill.method.tasks import Task
 
-_MADE_BY_PAIR = object()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Pairs:
-    """Audited pairs; only `pair` makes them. One row per task: replicates are averaged.
-
-    Attributes:
-        task_ids: (N,) in sorted order.
-        chunk_ids: (J,) in pool order.
-        design_NJ: 1.0 where the masked run of the task showed the chunk.
-        delta_N: R − B of the main reward.
-        part_deltas: R − B of every component, (N,) each.
-        bare_N: B of the paired tasks. The reported skill-free score R_free averages every scored bare task, those
-            whose masked run ended in a fault included, so it equals the mean of B only when none did.
-        masked_N: R.
-        conditions: shared by every rollout.
-    """
-
-    task_ids: tuple[str, ...]
-    chunk_ids: tuple[ChunkId, ...]
-    design_NJ: NDArray[np.float64]
-    delta_N: NDArray[np.float64]
-    part_deltas: Mapping[str, NDArray[np.float64]]
-    bare_N: NDArray[np.float64]
-    masked_N: NDArray[np.float64]
-    conditions: Conditions
-    _maker: object = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        if self._maker is not _MADE_BY_PAIR:
-            raise PairingError("Pairs come from pair(bare, masked, planned, chunk_ids) only, which audits them")
-
-    @property
-    def correlation(self) -> float | None:
-        """corr(R, B) over tasks: differencing pays when it exceeds ½. ``None`` when either is constant."""
-        if len(self.task_ids) < 2 or np.ptp(self.bare_N) == 0.0 or np.ptp(self.masked_N) == 0.0:
-            return None
-        return float(np.corrcoef(self.masked_N, self.bare_N)[0, 1])
+Key = TypeVar("Key", bound=Hashable)
 
 
 def plan_visible(
@@ -75,12 +50,12 @@ def plan_visible(
     round_index: int,
     inclusion: float = 0.5,
 ) -> dict[str, Visible]:
-    """Draw the visible set of every validation task before any rollout (method §7.1).
+    """Draw one Bernoulli visible set per validation task before any rollout (method §7.1): the published design.
 
-    Chunks are independent Bernoulli(``inclusion``), conditioned on no slot showing both of its sides. At ½ every legal
-    state of a slot is equally likely: a REWRITE {absent, old, new}, a MERGE {absent, a, b, a+b, ab}, a SPLIT its
+    Chunks are independent Bernoulli(``inclusion``), conditioned on no slot showing two of its versions. At ½ every
+    legal state of a slot is equally likely: a REWRITE {absent, old, new}, a MERGE {absent, a, b, a+b, ab}, a SPLIT its
     mirror. A draw depends on its address alone, so other tasks, workers, resumes and edits of other chunks cannot
-    change it.
+    change it. Other designs and replicates: `intraskill.method.designs.plan_masks`.
 
     Args:
         pool_skill: `edits.pool` of the current skill and ``edits``.
@@ -94,23 +69,8 @@ def plan_visible(
         SplitError: if a task has another role.
         ConfigError: if ``inclusion`` is outside (0, 1).
     """
-    require_split(tasks, "skill_validation", "the validation gate")
-    if not 0.0 < inclusion < 1.0:
-        raise ConfigError(f"inclusion must lie strictly between 0 and 1, got {inclusion}")
-    partition = slots(pool_skill, edits)
-
-    def draw(task_id: str, slot: Slot) -> Visible:
-        for attempt in count():
-            shown = frozenset(
-                chunk_id
-                for chunk_id in slot.ids
-                if uniform(seed, "visible", round_index, task_id, chunk_id, attempt) < inclusion
-            )
-            if slot.allows(shown):
-                return shown
-        raise AssertionError("unreachable: hiding everything is always allowed")
-
-    return {task.id: BARE.union(*(draw(task.id, slot) for slot in partition)) for task in tasks}
+    masks = plan_masks(pool_skill, edits, tasks, Design(inclusion=inclusion), seed=seed, round_index=round_index)
+    return {task_id: visible for task_id, (visible,) in masks.items()}
 
 
 def pair(
@@ -131,37 +91,128 @@ def pair(
         PairingError: for every kind of non-pair, each with its own message: count, three offenders, remedy.
     """
     arms = {"bare": completed("bare", bare), "masked": completed("masked", masked)}
-    if unknown := sorted(frozenset().union(*planned.values()) - set(chunk_ids)):
-        raise PairingError(f"the plan shows chunks that are not in the pool, {offenders(unknown)}; plan on this pool")
+    _audit_pool(planned.values(), chunk_ids)
     audit_presence(arms["bare"], arms["masked"], planned)
+    keys = [(task_id, task_id, planned[task_id]) for task_id in sorted(planned)]
+    return _joined(arms, keys, chunk_ids, lambda scored: scored.task_id, lambda scored: planned[scored.task_id])
+
+
+def pair_replicates(
+    bare: Iterable[Scored],
+    masked: Iterable[Scored],
+    planned: Masks,
+    chunk_ids: Sequence[ChunkId],
+    *,
+    bare_replicates: int = 1,
+) -> Pairs:
+    """Join every masked replicate with the mean bare reward of its task, one row each, or refuse (method §7.2).
+
+    Args:
+        bare: rollouts without skill, samples 0 … ``bare_replicates`` − 1 of every task.
+        masked: rollouts under the planned visible sets; sample s of a task saw ``planned[task][s]``.
+        planned: one visible set per task and masked replicate, from `intraskill.method.designs.plan_masks`.
+        chunk_ids: chunks of the pool, (J,), in document order.
+        bare_replicates: bare runs of every task.
+
+    Raises:
+        PairingError: for every kind of non-pair, each with its own message: count, three offenders, remedy.
+    """
+    arms = {"bare": completed("bare", bare), "masked": completed("masked", masked)}
+    rows = _audit_rows(planned, chunk_ids)
+    needed = {
+        "bare": {(task_id, sample) for task_id in planned for sample in range(bare_replicates)},
+        "masked": {key for _, key, _ in rows},
+    }
+    audit_replicates(arms, needed)
+    return _joined(arms, rows, chunk_ids, _task_and_sample, lambda scored: planned[scored.task_id][scored.sample])
+
+
+def masked_rows(masked: Iterable[Scored], planned: Masks, chunk_ids: Sequence[ChunkId]) -> MaskedOnly:
+    """Audit masked rollouts that have no bare partner; one row per task and replicate.
+
+    Raises:
+        PairingError: as `pair_replicates`, for the masked arm.
+    """
+    arms = {"masked": completed("masked", masked)}
+    rows = _audit_rows(planned, chunk_ids)
+    audit_replicates(arms, {"masked": {key for _, key, _ in rows}})
     conditions = audit_conditions(arms)
-    audit_contexts(arms, planned)
-    parts = audit_rewards(arms)
-    task_ids = tuple(sorted(planned))
-    part_B = {name: _task_means(arms["bare"], task_ids, name) for name in parts}
-    part_R = {name: _task_means(arms["masked"], task_ids, name) for name in parts}
-    design_NJ = np.array([[chunk_id in planned[task] for chunk_id in chunk_ids] for task in task_ids], dtype=float)
-    return Pairs(
-        task_ids=task_ids,
+    audit_contexts(arms, lambda scored: planned[scored.task_id][scored.sample])
+    keys = [key for _, key, _ in rows]
+    return MaskedOnly(
+        task_ids=tuple(task_id for task_id, _, _ in rows),
         chunk_ids=tuple(chunk_ids),
-        design_NJ=_frozen(design_NJ.reshape(len(task_ids), len(chunk_ids))),
-        delta_N=_frozen(part_R[MAIN_PART] - part_B[MAIN_PART]),
-        part_deltas={name: _frozen(part_R[name] - part_B[name]) for name in parts},
-        bare_N=part_B[MAIN_PART],
-        masked_N=part_R[MAIN_PART],
+        design_NJ=_design([visible for _, _, visible in rows], chunk_ids),
+        masked_parts=_averages(arms["masked"], keys, _task_and_sample, audit_rewards(arms)),
         conditions=conditions,
-        _maker=_MADE_BY_PAIR,
+        num_masked=len(arms["masked"]),
+        _maker=MADE_BY_AUDIT,
     )
 
 
-def _task_means(rollouts: list[Scored], task_ids: tuple[str, ...], part: str) -> NDArray[np.float64]:
-    """Average the replicates of each task, (N,)."""
-    values: dict[str, list[float]] = {task_id: [] for task_id in task_ids}
+def _joined(
+    arms: Mapping[str, list[Scored]],
+    rows: Sequence[tuple[str, Key, Visible]],
+    chunk_ids: Sequence[ChunkId],
+    row_of: Callable[[Scored], Key],
+    planned: Callable[[Scored], Visible],
+) -> Pairs:
+    """Audit what both arms hold and make `Pairs` of ``rows``: (task, key of the masked row, visible set)."""
+    conditions = audit_conditions(arms)
+    audit_contexts(arms, planned)
+    parts = audit_rewards(arms)
+    task_ids = tuple(task_id for task_id, _, _ in rows)
+    part_B = _averages(arms["bare"], task_ids, lambda scored: scored.task_id, parts)
+    part_R = _averages(arms["masked"], [key for _, key, _ in rows], row_of, parts)
+    return Pairs(
+        task_ids=task_ids,
+        chunk_ids=tuple(chunk_ids),
+        design_NJ=_design([visible for _, _, visible in rows], chunk_ids),
+        delta_N=frozen(part_R[MAIN_PART] - part_B[MAIN_PART]),
+        part_deltas={name: frozen(part_R[name] - part_B[name]) for name in parts},
+        bare_N=part_B[MAIN_PART],
+        masked_N=part_R[MAIN_PART],
+        conditions=conditions,
+        bare_parts=part_B,
+        masked_parts=part_R,
+        num_bare=len(arms["bare"]),
+        num_masked=len(arms["masked"]),
+        _maker=MADE_BY_AUDIT,
+    )
+
+
+def _task_and_sample(scored: Scored) -> tuple[str, int]:
+    return scored.task_id, scored.sample
+
+
+def _audit_pool(planned: Iterable[Visible], chunk_ids: Sequence[ChunkId]) -> None:
+    if unknown := sorted(frozenset().union(*planned) - set(chunk_ids)):
+        raise PairingError(f"the plan shows chunks that are not in the pool, {offenders(unknown)}; plan on this pool")
+
+
+def _audit_rows(planned: Masks, chunk_ids: Sequence[ChunkId]) -> list[tuple[str, tuple[str, int], Visible]]:
+    """Return (task, (task, sample), visible set) of every planned row, in order."""
+    _audit_pool([visible for sets in planned.values() for visible in sets], chunk_ids)
+    return [
+        (task_id, (task_id, sample), visible)
+        for task_id in sorted(planned)
+        for sample, visible in enumerate(planned[task_id])
+    ]
+
+
+def _design(shown: Sequence[Visible], chunk_ids: Sequence[ChunkId]) -> Vector:
+    design_NJ = np.array([[chunk_id in visible for chunk_id in chunk_ids] for visible in shown], dtype=float)
+    return frozen(design_NJ.reshape(len(shown), len(chunk_ids)))
+
+
+def _averages(
+    rollouts: Sequence[Scored], keys: Sequence[Key], key_of: Callable[[Scored], Key], parts: Sequence[str]
+) -> dict[str, Vector]:
+    """Average, for each key of ``keys``, the rollouts that have it, (N,) per reward component."""
+    groups: dict[Key, list[Scored]] = {key: [] for key in keys}
     for scored in rollouts:
-        values[scored.task_id].append(scored.parts[part])
-    return _frozen(np.array([sum(values[task_id]) / len(values[task_id]) for task_id in task_ids]))
-
-
-def _frozen(array: NDArray[np.float64]) -> NDArray[np.float64]:
-    array.setflags(write=False)
-    return array
+        groups[key_of(scored)].append(scored)
+    return {
+        name: frozen(np.array([sum(s.parts[name] for s in groups[key]) / len(groups[key]) for key in keys]))
+        for name in parts
+    }

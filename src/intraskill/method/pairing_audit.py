@@ -92,6 +92,20 @@ def audit_presence(bare: list[Scored], masked: list[Scored], planned: Mapping[st
         _refuse(lacking, f"{arm} rollouts are missing", "run them at the same checkpoint; nothing stands in for them")
 
 
+def audit_replicates(arms: Mapping[str, list[Scored]], planned: Mapping[str, set[tuple[str, int]]]) -> None:
+    """Refuse, in every arm, a (task, sample) that was never planned, and a planned one that is missing."""
+    if not all(planned.values()):
+        raise PairingError("the plan holds no task; the gate needs skill-validation tasks")
+    for arm, scored in arms.items():
+        present = {(s.task_id, s.sample) for s in scored}
+        extra, lacking = (
+            {f"{task_id}#{sample}" for task_id, sample in keys}
+            for keys in (present - planned[arm], planned[arm] - present)
+        )
+        _refuse(extra, f"{arm} rollouts were run but never planned", "remove them")
+        _refuse(lacking, f"{arm} rollouts are missing", "run them at the same checkpoint; nothing stands in for them")
+
+
 _CONDITION_REMEDIES = {
     "checkpoint": "run both arms at the same weights; an old checkpoint's bare run never stands in for B",
     "split": "run both arms on the skill-validation split only",
@@ -118,15 +132,15 @@ def audit_conditions(arms: Mapping[str, list[Scored]]) -> Conditions:
     return Conditions(**reference)
 
 
-def audit_contexts(arms: Mapping[str, list[Scored]], planned: Mapping[str, Visible]) -> None:
+def audit_contexts(arms: Mapping[str, list[Scored]], planned: Callable[[Scored], Visible]) -> None:
     """Refuse a bare rollout that saw a chunk, and a masked one that saw another set than planned."""
     _refuse(
-        {str(s) for s in arms["bare"] if s.visible},
+        {str(s) for s in arms.get("bare", ()) if s.visible},
         "bare rollouts saw a non-empty context",
         "run them again without skill",
     )
     _refuse(
-        {str(s) for s in arms["masked"] if s.visible != planned[s.task_id]},
+        {str(s) for s in arms["masked"] if s.visible != planned(s)},
         "masked rollouts saw another visible set than the planned one",
         "run them again under the plan; a changed plan starts a new gate",
     )
