@@ -26,6 +26,8 @@ class Product:
         attributes: searchable attribute values.
         price: base price in currency units.
         axes: option axis → its values, in display order; at most one axis varies the price.
+        query: the search that the product was collected with; only WebShop's files have one, and only its reward
+            reads it.
     """
 
     id: str
@@ -36,6 +38,7 @@ class Product:
     bullets: tuple[str, ...]
     price: float
     axes: Mapping[str, tuple[OptionValue, ...]]
+    query: str = ""
 
     def price_of(self, selected: Mapping[str, str]) -> float:
         """Return the price of a (partly) chosen variant: the chosen value's price, else the base price."""

@@ -5,12 +5,13 @@ first result, takes the first listed value of every option, and buys.
 """
 
 import re
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
 from intraskill.environments.protocol import Opening
 from intraskill.environments.shopworld.plain.vocabulary import BRANDS, COLORS, DOMAINS
-from intraskill.environments.shopworld.reward import Goal
+from intraskill.environments.shopworld.reward import Goal, matches
 from intraskill.environments.shopworld.strings import STRINGS, Strings
 from intraskill.environments.tool_calls import ToolCall
 
@@ -70,5 +71,13 @@ class Oracle:
             shown = self._goal.product_id in state["actions"]
             return ToolCall("click", self._goal.product_id if shown else self._words.next)
         for axis in state["missing_option_axes"]:
-            return ToolCall("click", f"{axis}={self._goal.options.get(axis, state['available_options'][axis][0])}")
+            value = closest(state["available_options"][axis], self._goal.options.get(axis))
+            return ToolCall("click", f"{axis}={value}")
         return ToolCall("click", self._words.buy)
+
+
+def closest(offered: Sequence[str], wanted: str | None) -> str:
+    """Return the offered value to choose for a wanted one: the same, else one that scores as it, else the first."""
+    if wanted is None:
+        return offered[0]
+    return wanted if wanted in offered else next((value for value in offered if matches(value, wanted)), offered[0])

@@ -14,16 +14,19 @@ from dataclasses import dataclass
 
 from rapidfuzz import fuzz
 
+from intraskill.environments.shopworld.budget import budget_of as budget_of
 from intraskill.environments.shopworld.catalogue import Product
+from intraskill.environments.shopworld.search import tokenize
 
 REWARD_PARTS = ("r_strict", "r_loose", "r_success", "r_type", "r_att", "r_option", "r_price")
 MAIN_REWARD = "r_strict"
 MATCH_THRESHOLD = 85.0
-_NUMBER = r"\$?\s*(\d+(?:\.\d+)?)"
-_RANGE = re.compile(rf"(?:between\s+)?{_NUMBER}\s*(?:to|and|-|–)\s*{_NUMBER}")
-_ABOUT = re.compile(rf"(?:about|around|roughly)\s+{_NUMBER}")
-_UPPER = re.compile(rf"(?:under|below|at most|up to|no more than|within|less than)\s+{_NUMBER}")
-_STATED = re.compile(r"\$|budget|price", re.IGNORECASE)
+# Words that are no noun in any title; short and closed, so that r_type does not depend on a language model.
+_FUNCTION_WORDS = (
+    "a", "an", "and", "are", "as", "at", "be", "by", "for", "from", "in", "into", "is", "it", "its", "of", "on",
+    "or", "our", "the", "this", "to", "up", "with", "without", "you", "your",
+)  # fmt: skip
+_BAR = re.compile(r"\s*\|\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +35,13 @@ class Goal:
 
     Attributes:
         attributes: wanted attribute values, |A| ≥ 1.
-        options: wanted axis → value, |O| may be 0.
+        options: wanted axis → value, |O| may be 0; a value counts on whichever axis it is chosen.
         budget: upper price in currency units; ``None`` when none is stated; ``inf`` is never used.
         product_id: the gold product, a diagnostic only.
         title: title of the gold product, read by ``r_type``.
         category: its category nodes.
         budget_stated: a budget is mentioned, verifiable or not.
+        query: the gold product's ``query``; see `Product`.
     """
 
     attributes: tuple[str, ...]
@@ -47,11 +51,12 @@ class Goal:
     title: str
     category: tuple[str, ...]
     budget_stated: bool = False
+    query: str = ""
 
 
 def normalize(text: str) -> str:
-    """Return the form in which both sides of every comparison are read."""
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().replace("/", "|").split())
+    """Return the form in which both sides of every comparison are read: NFKC, casefold, ``/`` = ``|``, spaces."""
+    return _BAR.sub("|", " ".join(unicodedata.normalize("NFKC", text).casefold().replace("/", "|").split()))
 
 
 def matches(left: str, right: str) -> bool:
@@ -59,28 +64,25 @@ def matches(left: str, right: str) -> bool:
     return fuzz.token_set_ratio(normalize(left), normalize(right)) > MATCH_THRESHOLD
 
 
-def budget_of(instruction: str) -> tuple[float | None, bool]:
-    """Read the upper price from an instruction; return it and whether any budget is stated.
+def title_terms(title: str) -> list[str]:
+    """Return what stands for the nouns of a title: words with a letter that are no function words, and Han bigrams.
 
-    A range gives its upper end, "about" gives × 1.1, a lower bound alone is no budget.
+    The published rule asks a language model for the nouns. Adjectives stay in here, so two titles overlap a little
+    more often; a model's mistakes are not ours, and the answer never changes with its version.
     """
-    text = normalize(instruction)
-    if found := _RANGE.search(text):
-        return float(found[2]), True
-    if found := _ABOUT.search(text):
-        return round(float(found[1]) * 1.1, 2), True
-    if found := _UPPER.search(text):
-        return float(found[1]), True
-    lower_bound = re.search(rf"(?:over|above|at least|more than)\s+{_NUMBER}", text)
-    return None, bool(_STATED.search(text)) and not lower_bound
+    return [term for term in tokenize(title) if not term.isdigit() and term not in _FUNCTION_WORDS]
+
+
+def shared_nodes(product: Product, goal: Goal) -> int:
+    """Return how many category nodes the bought and the wanted product share."""
+    return len(set(map(normalize, product.category)) & set(map(normalize, goal.category)))
 
 
 def type_score(product: Product, goal: Goal) -> float:
-    """Return r_type from shared category nodes and title overlap."""
-    shared = set(map(normalize, product.category)) & set(map(normalize, goal.category))
-    bought, wanted = set(normalize(product.title).split()), set(normalize(goal.title).split())
-    overlap = len(bought & wanted) / max(1, len(wanted))
-    if len(shared) >= 2 or overlap > 0.2:
+    """Return r_type from shared category nodes and title overlap; an empty wanted title overlaps by 0.2."""
+    bought, wanted = set(title_terms(product.title)), set(title_terms(goal.title))
+    overlap = len(bought & wanted) / len(wanted) if wanted else 0.2
+    if shared_nodes(product, goal) >= 2 or overlap > 0.2:
         return 1.0
     if overlap == 0:
         return 0.0
@@ -91,7 +93,7 @@ def score(product: Product, selected: Mapping[str, str], goal: Goal) -> dict[str
     """Return every reward component of buying ``product`` with ``selected`` options."""
     text = normalize(" ".join((product.title, *product.bullets)))
     hit = [any(matches(own, want) for own in product.attributes) or normalize(want) in text for want in goal.attributes]
-    chosen = [axis in selected and matches(selected[axis], want) for axis, want in goal.options.items()]
+    chosen = [any(matches(own, want) for own in selected.values()) for want in goal.options.values()]
     price_ok = _price_ok(product.price_of(selected), goal)
     r_type = type_score(product, goal)
     r_att = sum(hit) / len(hit) if hit else 1.0

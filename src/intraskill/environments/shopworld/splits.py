@@ -22,13 +22,15 @@ SHARES: tuple[tuple[Split, float], ...] = (
 )
 
 
-def assign_splits(tasks: Sequence[ShopTask], seed: int) -> tuple[ShopTask, ...]:
-    """Return the tasks with their splits; whole components go to test first, train takes the rest."""
+def assign_splits(
+    tasks: Sequence[ShopTask], seed: int, shares: Sequence[tuple[Split, float]] = SHARES
+) -> tuple[ShopTask, ...]:
+    """Return the tasks with their splits; whole components fill ``shares`` in order, the last takes the rest."""
     components = linked_components(tasks)
     order = sorted(components, key=lambda members: (uniform(seed, "split", members[0].id), members[0].id))
     split_of: dict[str, Split] = {}
     queue = iter(order)
-    for split, share in SHARES:
+    for split, share in shares:
         filled = 0
         while filled < round(share * len(tasks)) and (members := next(queue, None)):
             split_of |= {task.id: split for task in members}

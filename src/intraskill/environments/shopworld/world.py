@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 
 from intraskill.environments.protocol import ToolSpec
-from intraskill.environments.shopworld import reward
+from intraskill.environments.shopworld import reward, webshop_reward
 from intraskill.environments.shopworld.catalogue import Catalogue, Product
 from intraskill.environments.shopworld.expert import Oracle
 from intraskill.environments.shopworld.plain import generate as plain
@@ -27,6 +27,7 @@ ORACLE_ACTIONS = 8
 RENDERERS = ("structured", "sep")
 SCORERS: dict[str, Callable[[Product, Mapping[str, str], reward.Goal], dict[str, float]]] = {
     "shopsimulator": reward.score,
+    "webshop": webshop_reward.score,
 }
 _DESCRIPTIONS = {"search": "Search the shop.", "click": "Click a listed action."}
 
