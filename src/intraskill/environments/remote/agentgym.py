@@ -1,0 +1,156 @@
+"""The dialect ``webshop-agentgym``: page texts, a list of buttons, and one raw reward from which the rest is derived.
+
+An env_idx is costly to create and may be reset, and older servers cannot close one, so they are kept and used again.
+"""
+
+import json
+from collections import deque
+from typing import Any
+
+from intraskill.environments.remote.episode import Episode, Identity, unit
+from intraskill.environments.remote.faults import RemoteFault
+from intraskill.environments.remote.lease import identity_of
+from intraskill.environments.remote.pages import TextPage, split_parts, without_request
+from intraskill.environments.remote.settings import RemoteSettings
+from intraskill.environments.remote.text_shop import Reply, Start, TextEpisode
+from intraskill.environments.remote.transport import Request, Transport
+from intraskill.environments.remote.wire import HEALTH_ROUTE, PURCHASE, SEP
+from intraskill.environments.shopworld.strings import strings_of
+
+PROFILE = "derived-from-raw"
+DERIVED_PARTS = ("r_strict", "r_loose", "r_success")
+
+
+class AgentGymDialect:
+    """One WebShop server; see `intraskill.environments.remote.episode.Dialect`."""
+
+    profile = PROFILE
+    reward_parts = DERIVED_PARTS
+
+    def __init__(self, transport: Transport, settings: RemoteSettings) -> None:
+        self._transport, self._settings = transport, settings
+        self._idle: deque[int] = deque()  # append and pop of a deque are atomic
+
+    def identify(self) -> Identity:
+        """Ask ``/healthz`` where there is one, else only whether anybody answers."""
+        health = self._transport.offered(Request(HEALTH_ROUTE))
+        if health is not None:
+            return identity_of(health, self._transport, "en")
+        self._transport.send(Request("/"))
+        return Identity()
+
+    def episode(self, identity: Identity) -> Episode:
+        """Return an episode that holds no env_idx yet."""
+        return TextEpisode(_AgentGymChannel(self._transport, self._settings, identity, self._idle))
+
+    def close(self) -> None:
+        """Close every env_idx that is kept."""
+        while self._idle:
+            close_env(self._transport, self._idle.pop())
+
+
+def close_env(transport: Transport, env_idx: int) -> None:
+    """Close an env_idx; a server without that route keeps it."""
+    transport.offered(Request("/close", {"env_idx": env_idx}, "close"))
+
+
+class _AgentGymChannel:
+    reward_parts: tuple[str, ...] = DERIVED_PARTS
+
+    def __init__(self, transport: Transport, settings: RemoteSettings, identity: Identity, idle: deque[int]) -> None:
+        self._transport, self._idle = transport, idle
+        self.where = f"webshop-agentgym at {settings.url}"
+        self.language = settings.language or identity.language
+        self._env_idx: int | None = None
+        self._sound = True
+        self._request = ""
+
+    def start(self, idx: int) -> Start:
+        text = self._reset(idx)
+        shown, _ = without_request(split_parts(text))
+        if not shown:
+            shown = str(self._get("/instruction_text")).removeprefix("Instruction:").strip()
+        if not shown:
+            raise RemoteFault("protocol", f"{self.where}: the reset of idx {idx} gave no instruction")
+        self._request = shown
+        return Start(shown, None, self._page(text))
+
+    def send(self, action: str, *, buys: bool) -> Reply:
+        self._sound = False  # until the reply is read, nobody knows what this env_idx is doing
+        reply = self._post("/step", {"env_idx": self._held(), "action": action})
+        if not isinstance(reply, dict) or not isinstance(reply.get("done"), bool):
+            raise RemoteFault("protocol", f"{self.where}: a step's reply without done")
+        if reply["done"]:
+            self._sound = True
+            raw = unit(reply.get("reward"), "reward", self.where)
+            full = float(raw >= 1.0)
+            return Reply(None, {"r_strict": full, "r_loose": raw, "r_success": full}, PURCHASE)
+        page = self._page(reply.get("state"))
+        self._sound = True
+        return Reply(page)
+
+    def leave(self) -> None:
+        env_idx, self._env_idx = self._env_idx, None
+        if env_idx is None:
+            return
+        if self._sound:
+            self._idle.append(env_idx)
+        else:
+            close_env(self._transport, env_idx)
+
+    def shown(self, page: TextPage) -> str:
+        labels = strings_of(self.language).labels
+        buttons = json.dumps(list(page.buttons), ensure_ascii=False)
+        footer = [f"{labels['search_available']}: {page.search_available}", f"{labels['buttons']}: {buttons}"]
+        return SEP.join([*page.parts, *footer])
+
+    def _reset(self, idx: int) -> str:
+        try:
+            self._env_idx = self._idle.pop()
+        except IndexError:
+            return self._reset_new(idx)
+        try:
+            return self._first_page(idx)
+        except RemoteFault as fault:
+            if fault.kind not in ("bad_request", "server"):
+                raise
+            self._env_idx = None  # the server was started again since, and knows this env_idx no more
+            return self._reset_new(idx)
+
+    def _reset_new(self, idx: int) -> str:
+        request = Request("/create", {}, "create", is_reset=True)
+        created = self._transport.send(request)
+        if not isinstance(created, int) or isinstance(created, bool):
+            raise self._transport.fault("protocol", request, "the reply is not an env_idx")
+        self._env_idx = created
+        return self._first_page(idx)
+
+    def _first_page(self, idx: int) -> str:
+        self._sound = False
+        body = {"env_idx": self._env_idx, "session_id": idx}
+        reply = self._transport.send(Request("/reset", body, "reset", is_reset=True))
+        text = reply[0] if isinstance(reply, list) and reply else reply
+        if not isinstance(text, str):
+            raise RemoteFault("protocol", f"{self.where}: the reset of idx {idx} gave no page")
+        self._sound = True
+        return text
+
+    def _page(self, text: object) -> TextPage:
+        listed = self._get("/available_actions")
+        buttons = listed.get("clickables") if isinstance(listed, dict) else None
+        if not isinstance(text, str) or not isinstance(buttons, list):
+            raise RemoteFault("protocol", f"{self.where}: no page text, or no list of clickables")
+        _, parts = without_request(split_parts(text), self._request)
+        available = bool(listed.get("has_search_bar"))
+        return TextPage(parts, available, tuple(str(b) for b in buttons if not (available and b == "search")))
+
+    def _held(self) -> int:
+        if self._env_idx is None:
+            raise RemoteFault("stale_lease", f"{self.where}: this episode holds no env_idx any more; open another")
+        return self._env_idx
+
+    def _get(self, route: str) -> Any:
+        return self._transport.send(Request(route, params={"env_idx": self._held()}))
+
+    def _post(self, route: str, body: dict[str, Any]) -> Any:
+        return self._transport.send(Request(route, body))

@@ -1,0 +1,229 @@
+"""What a client can know about a page from its text, its buttons and the way that led there."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from intraskill.environments.remote.wire import INSTRUCTION_LABEL, SEP, SHOP_LABEL
+from intraskill.environments.shopworld.strings import STRINGS
+from intraskill.environments.tool_calls import ToolCall
+
+NEXT, PREV, BACK, BUY = (
+    frozenset(getattr(words, name).casefold() for words in STRINGS.values()) for name in ("next", "prev", "back", "buy")
+)
+SUBPAGES = frozenset(words.attributes.casefold() for words in STRINGS.values()) | {"description", "features", "reviews"}
+NAVIGATION = NEXT | PREV | BACK | BUY | SUBPAGES
+_PRICE = re.compile(r"[$¥￥]\s*(\d+(?:,\d{3})*(?:\.\d+)?)")
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*元?$")
+_PAGE = re.compile(r"(?:page|第|页码)\D{0,3}(\d+)", re.IGNORECASE)
+_TOTAL = re.compile(r"(?:total results|found|总结果数|商品数|共)\D{0,3}(\d+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class TextPage:
+    """A page of a server that has no states.
+
+    Attributes:
+        parts: the page's parts, the request left out.
+        search_available: the search box is there.
+        buttons: what can be clicked, as the server spells it.
+    """
+
+    parts: tuple[str, ...]
+    search_available: bool
+    buttons: tuple[str, ...]
+
+
+def without_request(parts: list[str], request: str = "") -> tuple[str, tuple[str, ...]]:
+    """Return the request that a page repeats (``""`` when it does not) and the page's own parts.
+
+    Args:
+        parts: every part of the page text.
+        request: a text known to be the request: parts that hold it go too, with the label before them.
+    """
+    rest = parts[1:] if parts and parts[0] == SHOP_LABEL else parts
+    shown = ""
+    if len(rest) > 1 and rest[0] == INSTRUCTION_LABEL:
+        shown, rest = rest[1], rest[2:]
+    wanted = " ".join(request.split())
+    kept: list[str] = []
+    for part in rest:
+        if wanted and wanted in " ".join(part.split()):
+            if kept and kept[-1].endswith((":", "：")):
+                kept.pop()
+            continue
+        kept.append(part)
+    return shown, tuple(kept)
+
+
+def split_parts(text: str) -> list[str]:
+    """Return the non-empty parts of a page text."""
+    return [part.strip() for part in text.split(SEP.strip()) if part.strip()]
+
+
+@dataclass(slots=True)
+class Browser:
+    """Where an episode is: pages follow from clicks, rows and options from texts.
+
+    Attributes:
+        page: what is shown now.
+        kind: page type of the state.
+        query: words of the last search.
+        number: page of results, from 1.
+        size: rows of a full page.
+        product: the open product.
+        selected: axis → value, as far as this client chose it.
+    """
+
+    page: TextPage
+    kind: str = "search_home"
+    query: str = ""
+    number: int = 1
+    size: int = 0
+    product: dict[str, Any] = field(default_factory=dict)
+    selected: dict[str, str] = field(default_factory=dict)
+
+    def refusal(self, call: ToolCall) -> str | None:
+        """Return the feedback code of an action that this page does not have, or ``None``."""
+        if call.name == "search":
+            return None if self.page.search_available else "search_unavailable"
+        if call.argument in self.page.buttons:
+            return None
+        if self.kind == "product_detail":
+            axis, _, value = call.argument.partition("=")
+            if value and self.selected.get(axis) == value:
+                return "already_selected"
+            if call.argument.casefold() in BUY:
+                return "incomplete_options"
+        return "unavailable_action"
+
+    def follow(self, call: ToolCall, page: TextPage) -> None:
+        """Move to the page that an action led to."""
+        button = call.argument.casefold()
+        if page.search_available:
+            self.kind, self.product, self.selected = "search_home", {}, {}
+        elif call.name == "search":
+            self.kind, self.query, self.number, self.size = "search_results", call.argument, 1, 0
+        elif self.kind == "search_results" and button in NEXT | PREV:
+            self.number += 1 if button in NEXT else -1
+        elif self.kind == "search_results":
+            rows = {row["id"]: row for row in self._rows()}
+            self.product = {key: value for key, value in rows.get(call.argument, {}).items() if key != "rank"}
+            self.kind, self.selected = "product_detail", {}
+        elif button in PREV:
+            self.kind = "product_detail" if self.kind == "information_subpage" else "search_results"
+        elif button in SUBPAGES:
+            self.kind = "information_subpage"
+        elif self.kind == "product_detail":
+            axis, value = self._axis_and_value(call.argument)
+            self.selected = self.selected | {axis: value}
+        self.page = page
+        if self.kind == "search_results":
+            self.size = max(self.size, len(self._ids()))
+
+    def finish(self) -> None:
+        """The episode is over: nothing can be done any more."""
+        self.kind, self.page = "terminal", TextPage((), False, ())
+
+    def state(self, noted: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Return the public observation state."""
+        state: dict[str, Any] = {
+            "page_type": self.kind,
+            "search_available": self.page.search_available,
+            "actions": list(self.page.buttons),
+            "last_action": noted,
+        }
+        if self.kind == "search_results":
+            state |= self._results_state()
+        elif self.kind in ("product_detail", "information_subpage"):
+            state |= self._product_state()
+        return state
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    def _results_state(self) -> dict[str, Any]:
+        text = SEP.join(self.page.parts)
+        total, more = _TOTAL.search(text), any(button.casefold() in NEXT for button in self.page.buttons)
+        shown = _PAGE.search(text)
+        found = int(total[1]) if total else None
+        pages = -(-found // self.size) if found and self.size else None
+        return {
+            "search_text": self.query,
+            "page": int(shown[1]) if shown else self.number,
+            "total_pages": pages or self.number + more,
+            "total_results": found,
+            "products": list(self._rows()),
+        }
+
+    def _ids(self) -> list[str]:
+        return [button for button in self.page.buttons if button.casefold() not in NAVIGATION]
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        parts = self.page.parts
+        for index, product_id in enumerate(self._ids()):
+            at = next((i for i, part in enumerate(parts) if _names(part, product_id)), None)
+            texts = [] if at is None else [parts[at], *parts[at + 1 : at + 3]]
+            inline = bool(texts) and texts[0].casefold() != product_id.casefold()
+            row = texts[:1] if inline else texts[1:]
+            title = row[0].partition(product_id)[2].strip(" |") if inline else "".join(row[:1])
+            rank = (self.number - 1) * self.size + index + 1
+            yield _record(product_id, title, _price(row[:1] if inline else row[1:])) | {"rank": rank}
+
+    def _product_state(self) -> dict[str, Any]:
+        offered = {axis: values for axis, values in self._options().items() if values}
+        for axis, value in self.selected.items():
+            if value not in offered.setdefault(axis, []):
+                offered[axis].append(value)
+        missing = [axis for axis in offered if axis not in self.selected]
+        price = _price([part for part in self.page.parts if _PRICE.search(part) or "价格" in part])
+        return {
+            "product": (self.product or _record("", "", None)) | {"attributes": [], "bullets": []},
+            "selected_options": dict(self.selected),
+            "available_options": offered,
+            "missing_option_axes": missing,
+            "options_complete": not missing,
+            "selected_price": price if price is not None else self.product.get("price"),
+        }
+
+    def _options(self) -> dict[str, list[str]]:
+        """Return axis → values: buttons that name their axis, or the parts below the axis's own part."""
+        buttons = {b.casefold(): b for b in self.page.buttons if b.casefold() not in NAVIGATION}
+        offered: dict[str, list[str]] = {}
+        if any("=" in button for button in buttons):
+            for button in buttons.values():
+                axis, _, value = button.partition("=")
+                offered.setdefault(axis, []).append(value)
+            return offered
+        axis = ""
+        for part in self.page.parts:
+            folded = part.casefold()
+            if folded in buttons:
+                offered.setdefault(axis, []).append(buttons[folded])
+            elif folded not in NAVIGATION:
+                axis = part
+        return offered
+
+    def _axis_and_value(self, button: str) -> tuple[str, str]:
+        for axis, values in self._options().items():
+            if button in values or button == f"{axis}={button.partition('=')[2]}":
+                return axis, button.partition("=")[2] if button not in values else button
+        return "", button
+
+
+def _names(part: str, product_id: str) -> bool:
+    """Return whether a part is a product's id, or a line that starts with it, a rank before it or not."""
+    words = part.casefold().split()
+    return product_id.casefold() in words[:2]
+
+
+def _price(texts: list[str]) -> float | None:
+    for text in texts[:1]:
+        found = _PRICE.findall(text) or _NUMBER.findall(text)
+        if found:
+            return float(found[-1].replace(",", ""))
+    return None
+
+
+def _record(product_id: str, title: str, price: float | None) -> dict[str, Any]:
+    return {"id": product_id, "title": title, "brand": "", "category": [], "price": price, "key_attributes": []}

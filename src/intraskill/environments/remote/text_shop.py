@@ -1,0 +1,122 @@
+"""Episodes of servers that only send page texts: states are read from them, and actions judged by their buttons."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from intraskill.environments.protocol import Opening, Outcome
+from intraskill.environments.remote.episode import MAIN_REWARD, folded, last_action, require_public, with_notice
+from intraskill.environments.remote.pages import BUY, Browser, TextPage
+from intraskill.environments.remote.wire import PURCHASE
+from intraskill.environments.tool_calls import ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The first page of an episode.
+
+    Attributes:
+        instruction: the request that the policy sees.
+        persona: the persona document, or ``None``.
+        page: the first page.
+        hidden: texts that no later page may show, such as the full instruction of a persona task.
+    """
+
+    instruction: str
+    persona: str | None
+    page: TextPage
+    hidden: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What one action led to; ``page`` is ``None`` once the episode is over, ``parts`` empty before."""
+
+    page: TextPage | None
+    parts: Mapping[str, float] = field(default_factory=dict)
+    ending: str = PURCHASE
+
+
+class Channel(Protocol):
+    """How one text dialect moves the pages of one episode."""
+
+    where: str
+    language: str
+    reward_parts: tuple[str, ...]
+
+    def start(self, idx: int) -> Start:
+        """Take a slot and reset it."""
+
+    def send(self, action: str, *, buys: bool) -> Reply:
+        """Send one action, once."""
+
+    def leave(self) -> None:
+        """Give the slot back if it is still ours; a second call does nothing."""
+
+    def shown(self, page: TextPage) -> str:
+        """Return what a policy reads."""
+
+
+class TextEpisode:
+    """An episode over a `Channel`; see `intraskill.environments.remote.episode.Episode`.
+
+    These servers silently ignore an action that a page does not have, so it is judged here by the page's buttons and
+    not sent: the page stays, and the step is used up, as in `ShopWorld`.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._browser = Browser(TextPage((), True, ()))
+        self._hidden: tuple[str, ...] = ()
+
+    def reset(self, idx: int) -> Opening:
+        """Take a slot and show its first page."""
+        start = self._channel.start(idx)
+        self._hidden, self._browser = start.hidden, Browser(start.page)
+        require_public([start.instruction, start.persona], f"{self._channel.where}: idx {idx}", self._hidden)
+        state = self._browser.state(None)
+        return Opening(start.instruction, start.persona, self._public(state), state)
+
+    def act(self, call: ToolCall) -> Outcome:
+        """Send an action that the page has; answer any other with its feedback code."""
+        code = self._browser.refusal(call)
+        if code is not None:
+            return self._refused(call, code)
+        argument = folded(call.argument)
+        # A server's pattern takes brackets for its own, and a query loses nothing without them.
+        argument = argument.translate({ord("["): " ", ord("]"): " "}) if call.name == "search" else argument
+        buys = call.name == "click" and call.argument.casefold() in BUY
+        reply = self._channel.send(f"{call.name}[{argument}]", buys=buys)
+        noted = last_action(call.argument, "executed", self._channel.language)
+        if reply.page is None:
+            self._browser.finish()
+            reward = reply.parts.get(MAIN_REWARD, 0.0)
+            state = self._browser.state(noted)
+            return Outcome("", state, "executed", call.name, call.argument, True, reward, reply.parts, reply.ending)
+        self._browser.follow(call, reply.page)
+        state = self._browser.state(noted)
+        return Outcome(self._public(state), state, "executed", call.name, call.argument, False)
+
+    def refuse(self, code: str) -> Outcome:
+        """Answer a text that is not one call."""
+        return self._refused(ToolCall("", ""), code)
+
+    def terminate(self, reason: str) -> Outcome:
+        """End the episode; these dialects have no word for it, so the slot is just given back."""
+        self._browser.finish()
+        zero = dict.fromkeys(self._channel.reward_parts, 0.0)
+        return Outcome("", self._browser.state(None), "executed", "", "", True, 0.0, zero, reason)
+
+    def release(self) -> None:
+        """Give the slot back."""
+        self._channel.leave()
+
+    def _refused(self, call: ToolCall, code: str) -> Outcome:
+        state = self._browser.state(last_action(call.argument, code, self._channel.language))
+        shown = with_notice(code, self._public(state), self._channel.language)
+        return Outcome(shown, state, code, call.name, call.argument, False)
+
+    def _public(self, state: Mapping[str, Any]) -> str:
+        text = self._channel.shown(self._browser.page)
+        require_public({"page": text, "state": state}, self._channel.where, self._hidden)
+        return text

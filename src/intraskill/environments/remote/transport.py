@@ -1,0 +1,155 @@
+"""One HTTP exchange with a shop server: JSON in, JSON out, and a typed fault for everything else.
+
+Two rules keep purchases single. A request is sent again only when nothing can have been done by it: its connection
+was refused, or it is a reset. And a connection is used once: a kept one may be closed by the server in the moment a
+purchase is sent, and then nobody can tell whether it happened.
+"""
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from intraskill.environments.remote.faults import FaultKind, RemoteFault
+from intraskill.environments.remote.settings import RemoteSettings
+from intraskill.environments.remote.wire import BAD_REQUEST, STALE_LEASE
+
+if TYPE_CHECKING:
+    import httpx
+
+AGAIN_FOR_A_RESET: frozenset[FaultKind] = frozenset({"refused", "timeout", "dropped", "server"})
+AGAIN_FOR_ANYTHING: frozenset[FaultKind] = frozenset({"refused"})
+_REMEDIES: dict[FaultKind, str] = {
+    "refused": "start the server or correct env.options.url",
+    "timeout": "look at the server's load, or raise env.options.step_timeout_s or reset_timeout_s",
+    "dropped": "look at the server's log; the episode is given up, for what was sent may have happened",
+    "stale_lease": "the slot was given to somebody else: use one server per run, or raise its lease time",
+    "bad_request": "does the server speak this dialect, and does it hold this task?",
+    "server": "look at the server's log",
+    "protocol": "does the server speak env.options.dialect?",
+}
+_MOST_WORDS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One exchange.
+
+    Attributes:
+        route: path below the server's address.
+        body: JSON of a POST; ``None`` for a GET.
+        what: how messages call it, such as ``interact``.
+        params: query parameters.
+        is_reset: a reset may be slow, and may be sent again.
+    """
+
+    route: str
+    body: Mapping[str, Any] | None = None
+    what: str = ""
+    params: Mapping[str, Any] | None = None
+    is_reset: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name for messages."""
+        return self.what or self.route
+
+
+class Transport:
+    """Sends requests to one server; safe to share between threads."""
+
+    def __init__(self, settings: RemoteSettings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._client: httpx.Client | None = None
+
+    def send(self, request: Request) -> Any:
+        """Return the JSON of a reply, after as many attempts as the request allows.
+
+        Raises:
+            RemoteFault: of the kind that ended the last attempt.
+        """
+        again = AGAIN_FOR_A_RESET if request.is_reset else AGAIN_FOR_ANYTHING
+        pause = self._settings.backoff_s
+        for attempt in range(self._settings.retries + 1):
+            try:
+                return self._once(request)
+            except RemoteFault as fault:
+                if fault.kind not in again or attempt == self._settings.retries:
+                    raise
+            time.sleep(pause)
+            pause *= 2
+        raise AssertionError("the last attempt returns or raises")
+
+    def offered(self, request: Request) -> Any | None:
+        """Return the JSON of an optional route, or ``None`` where the server has no such route."""
+        try:
+            return self.send(request)
+        except RemoteFault as fault:
+            if fault.kind == "bad_request":
+                return None
+            raise
+
+    def fault(self, kind: FaultKind, request: Request, problem: str) -> RemoteFault:
+        """Return a fault that says what, where and what to do."""
+        remedy = _REMEDIES.get(kind, "")
+        return RemoteFault(kind, f"{request.name} at {self._settings.url}: {problem}{'; ' if remedy else ''}{remedy}")
+
+    def _once(self, request: Request) -> Any:
+        import httpx
+
+        settings = self._settings
+        seconds = settings.reset_timeout_s if request.is_reset else settings.step_timeout_s
+        timeout = httpx.Timeout(seconds, connect=settings.connect_timeout_s, pool=None)
+        method, url = "GET" if request.body is None else "POST", settings.url.rstrip("/") + request.route
+        try:
+            reply = self._http().request(method, url, json=request.body, params=request.params, timeout=timeout)
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            raise self.fault("refused", request, f"no connection ({error})") from error
+        except httpx.TimeoutException as error:
+            raise self.fault("timeout", request, f"no reply within {seconds:g} s") from error
+        except httpx.TransportError as error:
+            raise self.fault("dropped", request, f"the connection broke ({error})") from error
+        return self._read(request, reply)
+
+    def _read(self, request: Request, reply: "httpx.Response") -> Any:
+        """Return the reply's JSON; its text is never quoted, for it may hold an answer."""
+        status = reply.status_code
+        try:
+            found = reply.json()
+        except ValueError as error:
+            if status < BAD_REQUEST:
+                kind = reply.headers.get("content-type", "no content type")
+                problem = f"status {status}, {len(reply.content)} bytes of {kind}, not JSON"
+                raise self.fault("protocol", request, problem) from error
+            found = None
+        stated = error_of(found)
+        if status >= BAD_REQUEST or stated is not None:
+            kind_of = _kind_of(status) if status >= BAD_REQUEST else "server"
+            raise self.fault(kind_of, request, f"status {status}{'' if stated is None else f': {stated}'}")
+        return found
+
+    def _http(self) -> "httpx.Client":
+        import httpx
+
+        with self._lock:
+            if self._client is None:
+                limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+                # A proxy of the surroundings must not stand between this client and a server on the same machine.
+                self._client = httpx.Client(limits=limits, trust_env=False, follow_redirects=False)
+            return self._client
+
+
+def _kind_of(status: int) -> FaultKind:
+    if status == STALE_LEASE:
+        return "stale_lease"
+    return "server" if status >= 500 else "bad_request"
+
+
+def error_of(reply: object) -> str | None:
+    """Return the error that a reply states, at its top or in ``result``, cut to a few words."""
+    for place in (reply, reply.get("result") if isinstance(reply, Mapping) else None):
+        if isinstance(place, Mapping) and place.get("error"):
+            return " ".join(str(place["error"]).split())[:_MOST_WORDS]
+    return None

@@ -1,0 +1,142 @@
+"""The dialect ``shopsim-upstream``: no leases, no states, status 200 always, and answers beside the pages.
+
+Price and budget of this server are drawn per slot, so its rewards are a profile of their own.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from intraskill.environments.remote.episode import (
+    Episode,
+    Identity,
+    components,
+    persona_text,
+    unit,
+)
+from intraskill.environments.remote.faults import RemoteFault
+from intraskill.environments.remote.lease import identity_of
+from intraskill.environments.remote.pages import TextPage, split_parts, without_request
+from intraskill.environments.remote.settings import RemoteSettings
+from intraskill.environments.remote.text_shop import Reply, Start, TextEpisode
+from intraskill.environments.remote.transport import Request, Transport
+from intraskill.environments.remote.wire import BUTTONS_FOOTER, HEALTH_ROUTE, PURCHASE, SEARCH_FOOTER, SEP, SHOP_ROUTE
+from intraskill.environments.shopworld.reward import REWARD_PARTS
+from intraskill.environments.shopworld.strings import strings_of
+
+PROFILE = "upstream-random-price"
+OPTIONAL = ("r_option", "r_price")
+"""Components that this server leaves out when a goal does not ask for them."""
+
+
+class UpstreamDialect:
+    """One server without leases; see `intraskill.environments.remote.episode.Dialect`."""
+
+    profile = PROFILE
+    reward_parts = REWARD_PARTS
+
+    def __init__(self, transport: Transport, settings: RemoteSettings, persona: bool) -> None:
+        self._transport, self._settings, self._persona = transport, settings, persona
+
+    def identify(self) -> Identity:
+        """Ask ``/healthz`` where there is one; the first public server has none, and then nothing is stated."""
+        health = self._transport.offered(Request(HEALTH_ROUTE))
+        return Identity(language="zh") if health is None else identity_of(health, self._transport, "zh")
+
+    def episode(self, identity: Identity) -> Episode:
+        """Return an episode that holds no slot yet."""
+        return TextEpisode(_UpstreamChannel(self._transport, self._settings, identity, self._persona))
+
+    def close(self) -> None:
+        """Nothing is kept between episodes."""
+
+
+class _UpstreamChannel:
+    reward_parts: tuple[str, ...] = REWARD_PARTS
+
+    def __init__(self, transport: Transport, settings: RemoteSettings, identity: Identity, persona: bool) -> None:
+        self._transport, self._persona = transport, persona
+        self.where = f"shopsim-upstream at {settings.url}"
+        self.language = settings.language or identity.language
+        self._env_idx: int | None = None
+        self._request = ""
+
+    def start(self, idx: int) -> Start:
+        reply = self._call("reset", {"idx": idx}, is_reset=True)
+        env_idx, full = reply.get("env_idx"), reply.get("instruction")
+        if not isinstance(env_idx, int):
+            raise RemoteFault("protocol", f"{self.where}: a reset gave no env_idx")
+        self._env_idx = env_idx
+        if not isinstance(full, str) or not full.strip():
+            raise RemoteFault("protocol", f"{self.where}: the reset of idx {idx} gave no instruction")
+        simple = reply.get("instruction_simple")
+        if not self._persona or not isinstance(simple, str) or not simple.strip():
+            # A persona without its simple instruction is left over from an earlier task of this slot.
+            self._request = full
+            return Start(full, None, self._home())
+        persona = reply.get("user_persona")
+        if isinstance(persona, Mapping):
+            persona = {key: value for key, value in persona.items() if key != "__reasoning__"}
+        self._request = full
+        return Start(simple, persona_text(persona), self._home(), hidden=() if full == simple else (full,))
+
+    def send(self, action: str, *, buys: bool) -> Reply:
+        env_idx = self._held()
+        if buys:
+            self._env_idx = None  # an episode that ends frees its slot; freed again, it would be somebody else's
+        reply = self._call("interact", {"env_idx": env_idx, "response": f"\nAction: {action}"})
+        done, over = bool(reply.get("done")), bool(reply.get("over"))
+        if not done and not over:
+            self._env_idx = env_idx
+            return Reply(self._page(reply.get("instruction")))
+        self._env_idx = None
+        if not done:
+            return Reply(None, dict.fromkeys(REWARD_PARTS, 0.0), "action_limit")
+        parts = components(reply.get("reward_detail"), self.where, OPTIONAL)
+        parts["r_loose"] = unit(reply.get("reward"), "reward", self.where)
+        return Reply(None, {name: parts[name] for name in REWARD_PARTS}, PURCHASE)
+
+    def leave(self) -> None:
+        env_idx, self._env_idx = self._env_idx, None
+        if env_idx is not None:
+            self._call("release_one", {"env_idx": env_idx})
+
+    def shown(self, page: TextPage) -> str:
+        buttons = json.dumps(list(page.buttons), ensure_ascii=False)
+        footer = f"{SEARCH_FOOTER}{page.search_available}\n\n{BUTTONS_FOOTER}{buttons}"
+        return f"{SEP.join(page.parts)}\n\n{footer}"
+
+    def _home(self) -> TextPage:
+        return TextPage((strings_of(self.language).labels["home"],), True, ())
+
+    def _page(self, text: object) -> TextPage:
+        """Read a page text with its two footer lines.
+
+        Raises:
+            RemoteFault: ``protocol``, for a text without them.
+        """
+        body, mark, footer = text.rpartition(SEARCH_FOOTER) if isinstance(text, str) else ("", "", "")
+        available, other_mark, listed = footer.partition(BUTTONS_FOOTER)
+        try:
+            buttons = json.loads(listed) if mark and other_mark else None
+        except ValueError:
+            buttons = None
+        if not isinstance(buttons, list) or available.strip() not in ("True", "False"):
+            raise RemoteFault(
+                "protocol", f"{self.where}: a page without its footer ({SEARCH_FOOTER}… {BUTTONS_FOOTER}…)"
+            )
+        _, parts = without_request(split_parts(body), self._request)
+        return TextPage(parts, available.strip() == "True", tuple(str(b) for b in buttons if b != "search"))
+
+    def _held(self) -> int:
+        if self._env_idx is None:
+            raise RemoteFault("stale_lease", f"{self.where}: this episode holds no slot any more; open another")
+        return self._env_idx
+
+    def _call(self, action: str, ask: Mapping[str, Any], *, is_reset: bool = False) -> Mapping[str, Any]:
+        request = Request(SHOP_ROUTE, {"action": action, **ask}, action, is_reset=is_reset)
+        reply = self._transport.send(request)
+        result = reply.get("result") if isinstance(reply, Mapping) else None
+        if not isinstance(result, Mapping):
+            raise self._transport.fault("protocol", request, "no result object")
+        return result
