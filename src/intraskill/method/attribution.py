@@ -3,23 +3,24 @@
     R_i − B_i = C_iᵀ β + ε_i          no intercept, no centring, main effects only; α̂_j := β̂_j
 
 β̂ is an additive approximation relative to bare: with interactions it is not the average marginal effect.
-Shape letters: N pairs, J chunks.
+Other models of the same rows are in `intraskill.method.estimators`; each returns the same record, which says by which
+estimator, covariance and nuisance columns it was made.
+Shape letters: N rows, J chunks, Q nuisance columns.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from intraskill.method.errors import RankDeficientError, offenders
-from intraskill.method.paired_validation import Pairs
+from intraskill.method.errors import EditError, NoVariationError, offenders
+from intraskill.method.least_squares import CONFIDENCE as CONFIDENCE
+from intraskill.method.least_squares import Basis, Covariance, LeastSquares, least_squares, take_apart
+from intraskill.method.pairing_audit import MAIN_PART
+from intraskill.method.pairs import Pairs, Parts, Vector
 from intraskill.method.skill import ChunkId
-
-Vector = NDArray[np.float64]
-CONFIDENCE = 0.95
-_SATURATED_LEVERAGE = 1.0 - 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,16 +30,23 @@ class Contributions:
     Attributes:
         chunk_ids: (J,) in pool order.
         beta_J: β̂ of the main reward, reward units.
-        se_J: HC3 standard errors.
-        low_J: lower ends of the 95 % intervals (t with N − J degrees).
+        se_J: standard errors, robust to unequal variances.
+        low_J: lower ends of the 95 % intervals (Student's t with `degrees`).
         high_J: upper ends.
         num_pairs: N.
-        visible_J: number of pairs that showed each chunk.
-        residual_sd: √(Σ ε̂² / (N − J)), reward units.
-        rank: rank of the design, J.
+        visible_J: number of rows that showed each chunk.
+        residual_sd: √(Σ ε̂² / (N − J − Q)), reward units.
+        rank: rank of the design, J + Q.
         condition_number: of the design; 1 for an empty one.
         max_leverage: largest diagonal entry of the hat matrix.
-        parts: (β̂, SE) of every reward component on its own differences, (J,) each.
+        parts: (β̂, SE) of every reward component on its own outcome, (J,) each.
+        estimator: name of the model.
+        covariance: ``HC3`` (rows are independent) or ``CR3`` (tasks are, each with several rows).
+        nuisance: names of the columns beside the chunks, such as ``intercept`` and ``bare``, (Q,).
+        degrees: degrees of freedom of the intervals: independent units − J − Q.
+        num_tasks: number of tasks behind the rows.
+        covariance_JJ: of β̂, for any sum or difference of contributions; ``None`` in records of older runs.
+        notes: what the fit had to do with incomplete input, in words.
     """
 
     chunk_ids: tuple[ChunkId, ...]
@@ -53,106 +61,200 @@ class Contributions:
     condition_number: float
     max_leverage: float
     parts: Mapping[str, tuple[Vector, Vector]] = field(default_factory=dict)
+    estimator: str = "paired_ols"
+    covariance: str = "HC3"
+    nuisance: tuple[str, ...] = ()
+    degrees: int = 0
+    num_tasks: int = 0
+    covariance_JJ: Vector | None = None
+    notes: tuple[str, ...] = ()
 
     @cached_property
     def by_chunk(self) -> dict[ChunkId, float]:
         """β̂ by chunk id."""
         return dict(zip(self.chunk_ids, self.beta_J.tolist(), strict=True))
 
+    def without(self, chunk_ids: Collection[ChunkId]) -> "Contributions":
+        """Return the record without some chunks' entries, such as placebos; the fit itself stays as it was.
+
+        Raises:
+            EditError: if a chunk is not among the contributions.
+        """
+        if unknown := sorted(set(chunk_ids) - set(self.chunk_ids)):
+            raise EditError(f"no contribution of these chunks was estimated, {offenders(unknown)}; name chunks of it")
+        keep = [j for j, chunk_id in enumerate(self.chunk_ids) if chunk_id not in chunk_ids]
+        joint = self.covariance_JJ
+        return replace(
+            self,
+            chunk_ids=tuple(self.chunk_ids[j] for j in keep),
+            beta_J=self.beta_J[keep],
+            se_J=self.se_J[keep],
+            low_J=self.low_J[keep],
+            high_J=self.high_J[keep],
+            visible_J=self.visible_J[keep],
+            parts={name: (beta_J[keep], se_J[keep]) for name, (beta_J, se_J) in self.parts.items()},
+            covariance_JJ=None if joint is None else joint[np.ix_(keep, keep)],
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Regression:
+    """A model of audited rows, ready to be fitted.
+
+    Attributes:
+        estimator: its name.
+        task_ids: (N,) task of each row.
+        chunk_ids: (J,) in pool order.
+        design_NJ: C.
+        outcomes: outcome of every reward component, (N,) each.
+        nuisance: columns beside the chunks by name, (N,) each, shared by all components.
+        own_nuisance: columns that each component has for itself: by column name, then component, (N,) each.
+        covariance: ``None`` takes ``HC3`` with one row per task and ``CR3`` with several.
+        notes: what went into it, in words.
+    """
+
+    estimator: str
+    task_ids: tuple[str, ...]
+    chunk_ids: tuple[ChunkId, ...]
+    design_NJ: Vector
+    outcomes: Parts
+    nuisance: Mapping[str, Vector] = field(default_factory=dict)
+    own_nuisance: Mapping[str, Parts] = field(default_factory=dict)
+    covariance: Covariance | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def num_tasks(self) -> int:
+        """Number of tasks behind the rows."""
+        return len(set(self.task_ids))
+
+    @property
+    def chosen_covariance(self) -> Covariance:
+        """The covariance asked for, or the one that fits the rows."""
+        return self.covariance or ("HC3" if self.num_tasks == len(self.task_ids) else "CR3")
+
+    def columns(self, part: str) -> dict[str, Vector]:
+        """Nuisance columns of one component; a constant column of its own beside an intercept is left out."""
+        own = {name: columns[part] for name, columns in self.own_nuisance.items()}
+        varying = {name: column_N for name, column_N in own.items() if np.ptp(column_N) > 0.0}
+        return {**self.nuisance, **(varying if "intercept" in self.nuisance else own)}
+
+    def basis(self, part: str) -> Basis:
+        """Take the design of one component apart: chunks first, then nuisance columns."""
+        columns = self.columns(part)
+        design_NP = np.column_stack([self.design_NJ, *columns.values()]) if columns else self.design_NJ
+        return take_apart(design_NP, (*self.chunk_ids, *columns), self.task_ids, self.chosen_covariance)
+
+    def fits(self) -> dict[str, tuple[Basis, LeastSquares]]:
+        """Fit every component, the main one first; components that share a design share its decomposition."""
+        shared = self.basis(MAIN_PART)
+        main = self.columns(MAIN_PART)
+        found = {MAIN_PART: (shared, least_squares(shared, self.outcomes[MAIN_PART]))}
+        for part, outcome_N in self.outcomes.items():
+            columns = self.columns(part)
+            same = columns.keys() == main.keys() and all(np.array_equal(columns[k], main[k]) for k in main)
+            basis = shared if same else self.basis(part)
+            found[part] = basis, least_squares(basis, outcome_N)
+        return found
+
 
 def fit_contributions(pairs: Pairs) -> Contributions:
-    """Estimate β̂ by ordinary least squares with HC3 covariance (method §7.2); no chunks (J = 0) is legal.
+    """Estimate β̂ by ordinary least squares of R − B on C (method §7.2); no chunks (J = 0) is legal.
+
+    Standard errors are HC3 with one row per task and clustered by task with several.
 
     Raises:
         RankDeficientError: if the pairs cannot separate the chunks or leave no freedom for a standard error; the
             message names the chunks.
+        NoVariationError: if every difference is 0.
 
-    Source: statsmodels ``OLS(...).fit(cov_type="HC3", use_t=True)``; HC3 of MacKinnon & White (1985),
-    ``(XᵀX)⁻¹ Xᵀ diag(ε̂_i² / (1 − h_i)²) X (XᵀX)⁻¹``.
+    Source: `intraskill.method.least_squares`; equal to statsmodels ``OLS(...).fit(cov_type="HC3", use_t=True)``.
     """
-    design_NJ = pairs.design_NJ
-    num_pairs, num_chunks = design_NJ.shape
-    if num_chunks == 0:
-        return _nothing_to_estimate(pairs)
-    leverage_N = _audit_design(pairs)
-    main = _hc3(design_NJ, pairs.delta_N)
-    return Contributions(
-        chunk_ids=pairs.chunk_ids,
-        beta_J=main.beta_J,
-        se_J=main.se_J,
-        low_J=main.low_J,
-        high_J=main.high_J,
-        num_pairs=num_pairs,
-        visible_J=design_NJ.sum(axis=0).astype(np.int64),
-        residual_sd=main.residual_sd,
-        rank=num_chunks,
-        condition_number=float(np.linalg.cond(design_NJ)),
-        max_leverage=float(leverage_N.max()),
-        parts={name: _hc3(design_NJ, delta_N).estimate for name, delta_N in pairs.part_deltas.items()},
+    return contributions_of(
+        Regression("paired_ols", pairs.task_ids, pairs.chunk_ids, pairs.design_NJ, pairs.part_deltas)
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Fit:
-    beta_J: Vector
-    se_J: Vector
-    low_J: Vector
-    high_J: Vector
-    residual_sd: float
+def contributions_of(model: Regression) -> Contributions:
+    """Fit a model of audited rows.
 
-    @property
-    def estimate(self) -> tuple[Vector, Vector]:
-        return self.beta_J, self.se_J
+    Raises:
+        RankDeficientError: as `fit_contributions`.
+        NoVariationError: if the main outcome does not vary (or, without an intercept, is 0 everywhere).
+    """
+    if not model.chunk_ids:
+        return _nothing_to_estimate(model)
+    found = model.fits()
+    _audit_variation(model)
+    basis, main = found[MAIN_PART]
+    chunks = slice(0, len(model.chunk_ids))
+    beta_J, se_J, half_J = main.beta_P[chunks], main.se_P[chunks], main.half_P[chunks]
+    return Contributions(
+        chunk_ids=model.chunk_ids,
+        beta_J=beta_J,
+        se_J=se_J,
+        low_J=beta_J - half_J,
+        high_J=beta_J + half_J,
+        num_pairs=len(model.task_ids),
+        visible_J=model.design_NJ.sum(axis=0).astype(np.int64),
+        residual_sd=main.residual_sd,
+        rank=basis.design_NP.shape[1],
+        condition_number=basis.condition_number,
+        max_leverage=basis.max_leverage,
+        parts={name: (fit.beta_P[chunks], fit.se_P[chunks]) for name, (_, fit) in sorted(found.items())},
+        estimator=model.estimator,
+        covariance=model.chosen_covariance,
+        nuisance=tuple(model.columns(MAIN_PART)),
+        degrees=main.degrees,
+        num_tasks=model.num_tasks,
+        covariance_JJ=main.covariance_PP[chunks, chunks],
+        notes=model.notes + _left_out(model),
+    )
 
 
-def _hc3(design_NJ: Vector, delta_N: Vector) -> _Fit:
-    from statsmodels.regression.linear_model import OLS  # slow to import: not before a gate needs it
+def _left_out(model: Regression) -> tuple[str, ...]:
+    """Say which components lost a constant column."""
+    lost: dict[str, list[str]] = {}
+    for part in sorted(model.outcomes):
+        for name in set(model.own_nuisance) - set(model.columns(part)):
+            lost.setdefault(name, []).append(part)
+    return tuple(f"{name} is constant and left out for {offenders(parts)}" for name, parts in sorted(lost.items()))
 
-    fit = OLS(delta_N, design_NJ).fit(cov_type="HC3", use_t=True)
-    low_J, high_J = np.asarray(fit.conf_int(alpha=1.0 - CONFIDENCE)).T
-    return _Fit(np.asarray(fit.params), np.asarray(fit.bse), low_J, high_J, float(np.sqrt(fit.scale)))
 
-
-def _audit_design(pairs: Pairs) -> Vector:
-    """Return the leverages, (N,), or refuse a design that cannot separate the chunks."""
-    design_NJ = pairs.design_NJ
-    num_pairs, num_chunks = design_NJ.shape
-    if num_pairs <= num_chunks:
-        raise RankDeficientError(
-            f"{num_pairs} pairs cannot give {num_chunks} contributions a standard error; use more validation tasks"
+def _audit_variation(model: Regression) -> None:
+    outcome_N = model.outcomes[MAIN_PART]
+    rows = len(outcome_N)
+    if "intercept" in model.nuisance and rows and np.ptp(outcome_N) == 0.0:
+        raise NoVariationError(
+            f"all {rows} outcomes equal {outcome_N[0]:g}, so nothing says how uncertain a contribution is; use tasks "
+            "that this checkpoint sometimes solves and sometimes fails"
         )
-    shown_J = design_NJ.sum(axis=0)
-    if hidden := [chunk_id for chunk_id, shown in zip(pairs.chunk_ids, shown_J, strict=True) if shown == 0]:
-        raise RankDeficientError(f"chunks that no pair shows, {offenders(hidden)}; use more validation tasks")
-    _, singular_J, right_JJ = np.linalg.svd(design_NJ, full_matrices=False)
-    if singular_J[-1] <= singular_J[0] * max(design_NJ.shape) * np.finfo(float).eps:
-        tied = [pairs.chunk_ids[j] for j in np.flatnonzero(np.abs(right_JJ[-1]) > 1e-6)]
-        raise RankDeficientError(
-            f"the visible sets cannot separate these chunks, {offenders(tied)}; use more validation tasks"
+    if rows and not outcome_N.any():
+        raise NoVariationError(
+            f"all {rows} differences R − B are 0: every masked run earned what its bare run earned, and nothing says "
+            "how uncertain that is; check that the skill reaches the prompt and that rewards vary between tasks"
         )
-    leverage_N: Vector = np.square(np.linalg.qr(design_NJ)[0]).sum(axis=1)
-    alone = [pairs.task_ids[i] for i in np.flatnonzero(leverage_N >= _SATURATED_LEVERAGE)]
-    if alone:
-        raise RankDeficientError(
-            f"tasks that alone decide some contribution, {offenders(alone)}: it would have no standard error; "
-            "use more validation tasks"
-        )
-    return leverage_N
 
 
-def _nothing_to_estimate(pairs: Pairs) -> Contributions:
+def _nothing_to_estimate(model: Regression) -> Contributions:
     empty = np.zeros(0)
+    outcome_N = model.outcomes[MAIN_PART]
     return Contributions(
         chunk_ids=(),
         beta_J=empty,
         se_J=empty,
         low_J=empty,
         high_J=empty,
-        num_pairs=len(pairs.task_ids),
+        num_pairs=len(model.task_ids),
         visible_J=np.zeros(0, dtype=np.int64),
-        residual_sd=float(np.sqrt(np.mean(np.square(pairs.delta_N)))),
+        residual_sd=float(np.sqrt(np.mean(np.square(outcome_N)))),
         rank=0,
         condition_number=1.0,
         max_leverage=0.0,
-        parts={name: (empty, empty) for name in pairs.part_deltas},
+        parts={name: (empty, empty) for name in model.outcomes},
+        estimator=model.estimator,
+        covariance=model.chosen_covariance,
+        num_tasks=model.num_tasks,
+        covariance_JJ=np.zeros((0, 0)),
+        notes=model.notes,
     )
