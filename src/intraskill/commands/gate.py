@@ -1,7 +1,170 @@
 """`intraskill gate`: plan a gate before it is run."""
 
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 from intraskill.commands import Verb
+from intraskill.method.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from intraskill.method.gate_rules import DecisionRule
+    from intraskill.method.power import GateDesign, GatePlan
+
+TASKS = (400, 800, 1600, 3200)
+POLICIES = ("positive_topk", "probability", "fdr")
+ESTIMATORS = ("paired_ols", "paired_ols_intercept", "ancova", "masked_ols", "covariate")
 
 
 def add(verb: Verb) -> None:
     """Register the command."""
+    gate = verb("gate", "plan a gate: what it can see, what slips through, what it costs; no model, no GPU", _gate)
+    gate.add_argument("action", choices=("plan",))
+    gate.add_argument("--chunks", type=int, help="chunks of the pool (default 12, or those of --from)")
+    gate.add_argument("--tasks", type=int, nargs="+", help="numbers of tasks to compare (default 400 800 1600 3200)")
+    gate.add_argument("--sigma", type=float, help="SD of R − B, reward units (default 0.44, or that of --from)")
+    gate.add_argument(
+        "--from", dest="source", metavar="DIR", help="a run or a gate to read chunks, σ and corr(R, B) of"
+    )
+    gate.add_argument("--effect", type=float, default=0.05, help="the effect the gate should see (default 0.05)")
+    gate.add_argument("--useless", type=int, help="useless candidates to expect (default: all chunks)")
+    gate.add_argument(
+        "--slots", nargs="*", default=[], metavar="A:B", help="contested slots: 1:1 a rewrite, 2:1 a merge"
+    )
+    gate.add_argument("--inclusion", type=float, default=0.5, help="probability that a chunk is shown (default 0.5)")
+    gate.add_argument("--replicates", type=int, default=1, help="masked rollouts per task")
+    gate.add_argument("--bare-replicates", type=int, help="bare rollouts per task (default: --replicates)")
+    gate.add_argument("--estimator", choices=ESTIMATORS, default="paired_ols")
+    gate.add_argument("--correlation", type=float, help="corr(R, B), for an estimator that is not paired")
+    gate.add_argument("--policy", choices=POLICIES, action="append", help="may be repeated (default: all)")
+    gate.add_argument("--top-k", type=int, default=10, help="most chunks of a skill (default 10)")
+    gate.add_argument("--tokens-per-rollout", type=float, help="to print tokens")
+    gate.add_argument("--rollouts-per-second", type=float, help="to print hours")
+    gate.add_argument("--require-power", action="store_true", help="fail when the first number of tasks is too small")
+    gate.add_argument("--json", action="store_true", help="print JSON instead of a table")
+
+
+def _gate(arguments: argparse.Namespace, overrides: list[str]) -> int:
+    if overrides:
+        raise ConfigError(f"this command takes no overrides, got {' '.join(overrides)}")
+    from intraskill.method.power import plan_gate, require_power, verdict
+
+    rules = _rules(arguments.policy or POLICIES, arguments.top_k)
+    plans = [
+        plan_gate(design, effect=arguments.effect, rules=rules, useless=arguments.useless)
+        for design in _designs(arguments)
+    ]
+    if arguments.json:
+        sys.stdout.write(json.dumps([_row(plan, arguments) for plan in plans], indent=1) + "\n")
+    else:
+        from rich.console import Console
+
+        console = Console()  # outside a terminal 120 columns, so that the table is not torn
+        console = console if console.is_terminal else Console(width=120)
+        console.print(_table(plans, arguments), highlight=False)
+        sys.stdout.write(f"{verdict(plans[0])}.\n{_outlook_words(plans[0])}\n")
+    if arguments.require_power:
+        require_power(plans[0])
+    return 0
+
+
+def _designs(arguments: argparse.Namespace) -> "list[GateDesign]":
+    """Return one design per number of tasks; what the command line leaves open comes from --from."""
+    from intraskill.method.power import GateDesign
+
+    chunks, sigma, correlation = arguments.chunks or 12, arguments.sigma or 0.44, arguments.correlation
+    if arguments.source:
+        from intraskill.gate_history import read_noise
+
+        noise = read_noise(Path(arguments.source))
+        chunks, sigma = arguments.chunks or noise.chunks, arguments.sigma or noise.sigma
+        correlation = noise.correlation if correlation is None else correlation
+    return [
+        GateDesign(
+            chunks=chunks,
+            tasks=tasks,
+            sigma=sigma,
+            inclusion=arguments.inclusion,
+            slots=tuple(_slot(text) for text in arguments.slots),
+            estimator=arguments.estimator,
+            correlation=None if correlation is None else max(correlation, 0.0),
+            masked_replicates=arguments.replicates,
+            bare_replicates=arguments.bare_replicates or arguments.replicates,
+        )
+        for tasks in arguments.tasks or TASKS
+    ]
+
+
+def _slot(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(size) for size in text.split(":"))
+    except ValueError:
+        raise ConfigError(f"a slot is written as sizes such as 1:1 or 2:1, got {text!r}") from None
+
+
+def _rules(policies: Sequence[str], top_k: int) -> "list[DecisionRule]":
+    from intraskill.method.gate_rules import FdrRule, GateRule, ProbabilityRule
+
+    kinds = {"positive_topk": GateRule, "probability": ProbabilityRule, "fdr": FdrRule}
+    return [kinds[name](top_k) for name in policies]
+
+
+def _row(plan: "GatePlan", arguments: argparse.Namespace) -> dict[str, Any]:
+    tokens, speed = arguments.tokens_per_rollout, arguments.rollouts_per_second
+    from intraskill.method.power import verdict
+
+    return {
+        **asdict(plan.design),
+        "se": [round(float(se), 6) for se in plan.se_J],
+        "smallest_effect": plan.smallest_effect,
+        "effect": plan.effect,
+        "tasks_needed": plan.tasks_needed,
+        "correct_sign": plan.correct_sign,
+        "useless": plan.useless,
+        "policies": [asdict(outlook) for outlook in plan.outlooks],
+        "rollouts": plan.design.rollouts,
+        "tokens": None if tokens is None else plan.design.rollouts * tokens,
+        "hours": None if speed is None else plan.design.rollouts / speed / 3600.0,
+        "verdict": verdict(plan),
+    }
+
+
+def _table(plans: "Sequence[GatePlan]", arguments: argparse.Namespace) -> "Table":
+    """One line per number of tasks; per policy, how often a useless candidate enters and how often one worth δ."""
+    from rich.table import Table
+
+    design = plans[0].design
+    table = Table(
+        title=f"A gate on {design.chunks} chunks, σ = {design.sigma:.2f}, p = {design.inclusion:g}, {design.estimator}",
+        title_justify="left",
+    )
+    names = ["tasks", "rollouts", "SE", "sees", "right sign"]
+    tokens, hours = arguments.tokens_per_rollout is not None, arguments.rollouts_per_second is not None
+    names += ["tokens"] * tokens + ["hours"] * hours
+    for name in [*names, *(f"{outlook.policy}\nuseless / useful" for outlook in plans[0].outlooks)]:
+        table.add_column(name, justify="right")
+    for plan in plans:
+        row = _row(plan, arguments)
+        cells = [f"{plan.design.tasks:,}", f"{row['rollouts']:,}", f"{max(row['se']):.3f}"]
+        cells += [f"{plan.smallest_effect:.3f}", f"{plan.correct_sign:.2f}"]
+        cells += [f"{row['tokens']:,.0f}"] if tokens else []
+        cells += [f"{row['hours']:.2f}"] if hours else []
+        cells += [f"{outlook.useless_passes:.2f} / {outlook.useful_kept:.2f}" for outlook in plan.outlooks]
+        table.add_row(*cells)
+    return table
+
+
+def _outlook_words(plan: "GatePlan") -> str:
+    """Say per policy what becomes of useless chunks and of one with the wanted effect."""
+    return "\n".join(
+        f"{outlook.policy}: of {plan.useless} useless candidates {outlook.useless_admitted:.1f} enter; a useless "
+        f"incumbent stays with probability {outlook.useless_stays:.2f}; a chunk worth {plan.effect:.3f} among useless "
+        f"ones enters with probability {outlook.useful_kept:.2f}."
+        for outlook in plan.outlooks
+    )

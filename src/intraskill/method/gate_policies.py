@@ -1,0 +1,234 @@
+"""The three policies as judges: who wins a slot, where a chunk stands, and the numbers that say so."""
+
+from collections.abc import Mapping, Sequence
+from math import fsum
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from intraskill.method.attribution import Contributions
+from intraskill.method.edits import Slot
+from intraskill.method.fdr import discoveries, one_sided_p
+from intraskill.method.gate_rules import DecisionRule, Fate, FdrRule, GateRule, ProbabilityRule
+from intraskill.method.shrinkage import Evidence, coefficient_covariance, shrink
+from intraskill.method.skill import ChunkId
+
+Vector = NDArray[np.float64]
+
+
+class Judge(Protocol):
+    """What `gate.decide` asks of a policy."""
+
+    value: Mapping[ChunkId, float]
+    """By which the chunks that pass are ranked for the top K."""
+
+    def losers(self, slot: Slot) -> dict[ChunkId, Fate]:
+        """Return the chunks of a contested slot's losing versions, with their fates."""
+
+    def standing(self, chunk_id: ChunkId, *, incumbent: bool) -> Fate:
+        """Return SELECTED or HELD_AT_FLOOR for a chunk that may be in the skill, else why not."""
+
+    def deletes(self, removed: Sequence[ChunkId]) -> bool:
+        """Whether a DELETE of these chunks is taken."""
+
+    def chunk_words(self, chunk_id: ChunkId, fate: Fate) -> str:
+        """Say why a chunk met its fate, with the numbers."""
+
+    def slot_words(self, slot: Slot) -> str:
+        """Say how the two sides of an edit compare."""
+
+
+def judge(
+    contributions: Contributions,
+    contested: Sequence[Slot],
+    rule: DecisionRule,
+    earlier: Mapping[ChunkId, Evidence] | None,
+) -> Judge:
+    """Return the judge of ``rule``; ``contested`` are the slots that have more than one version."""
+    if isinstance(rule, ProbabilityRule):
+        return ByProbability(contributions, rule, earlier)
+    if isinstance(rule, FdrRule):
+        return ByDiscovery(contributions, contested, rule)
+    return ByBeta(contributions, rule)
+
+
+class ByBeta:
+    """The published rule: β̂ against 0 and against the other side."""
+
+    def __init__(self, contributions: Contributions, rule: GateRule | FdrRule) -> None:
+        self.value: Mapping[ChunkId, float] = contributions.by_chunk
+        self._se = dict(zip(contributions.chunk_ids, contributions.se_J.tolist(), strict=True))
+        self._top_k = rule.top_k
+
+    def losers(self, slot: Slot) -> dict[ChunkId, Fate]:
+        """The version with the largest Σ β̂ wins; a tie keeps the earlier one, first of all the old one."""
+        return _all_but(slot, max(slot.versions, key=self._side))
+
+    def standing(self, chunk_id: ChunkId, *, incumbent: bool) -> Fate:
+        """Selected if β̂ > 0."""
+        return Fate.SELECTED if self.value[chunk_id] > 0.0 else Fate.NON_POSITIVE
+
+    def deletes(self, removed: Sequence[ChunkId]) -> bool:
+        """The same inequality with nothing on the new side."""
+        return self._new_side_wins(Slot(tuple(removed), ()))
+
+    def chunk_words(self, chunk_id: ChunkId, fate: Fate) -> str:
+        """β̂ ± SE and the fate."""
+        words = {
+            Fate.SELECTED: f"its contribution is positive and among the top {self._top_k}",
+            Fate.NON_POSITIVE: "its contribution is not positive",
+            Fate.BUDGET_EXCLUDED: f"its contribution is positive but not among the top {self._top_k}",
+            Fate.SLOT_LOSER: "the other side of its slot contributes more, or as much and is the old one",
+        }
+        return f"{self._measured(chunk_id)}: {words[fate]}"
+
+    def slot_words(self, slot: Slot) -> str:
+        """The two sums."""
+        return f"old {self._side(slot.old):+.4f}, new {self._side(slot.new):+.4f}"
+
+    def _measured(self, chunk_id: ChunkId) -> str:
+        return f"{self.value[chunk_id]:+.4f} ± {self._se[chunk_id]:.4f}"
+
+    def _side(self, ids: Sequence[ChunkId]) -> float:
+        return fsum(self.value[chunk_id] for chunk_id in ids)
+
+    def _new_side_wins(self, slot: Slot) -> bool:
+        return self._side(slot.new) > self._side(slot.old)
+
+
+class ByDiscovery(ByBeta):
+    """Benjamini–Hochberg over every chunk (α ≤ 0) and every contested slot (new − old ≤ 0)."""
+
+    def __init__(self, contributions: Contributions, contested: Sequence[Slot], rule: FdrRule) -> None:
+        super().__init__(contributions, rule)
+        covariance_JJ, _ = coefficient_covariance(contributions)
+        challenges = [challenge for slot in contested for challenge in _challenges(slot)]
+        contrasts = [_contrast(contributions, challenge) for challenge in challenges]
+        rows = np.array([*np.eye(len(contributions.chunk_ids)), *contrasts]).reshape(-1, len(contributions.chunk_ids))
+        values = rows @ contributions.beta_J
+        errors = np.sqrt(np.maximum(np.einsum("hj,jk,hk->h", rows, covariance_JJ, rows), 0.0))
+        degrees = max(contributions.num_pairs - len(contributions.chunk_ids), 1)
+        p_values = one_sided_p(values, errors, degrees)
+        names = [*contributions.chunk_ids, *(challenge.new for challenge in challenges)]
+        self._p = dict(zip(names, p_values.tolist(), strict=True))
+        self._found = dict(zip(names, discoveries(p_values, rule.rate).tolist(), strict=True))
+        self._rate = rule.rate
+
+    def losers(self, slot: Slot) -> dict[ChunkId, Fate]:
+        """A new version takes the slot when its lead is a discovery and one of its chunks is one."""
+        able = [
+            challenge.new
+            for challenge in _challenges(slot)
+            if self._found[challenge.new] and any(self._found[chunk_id] for chunk_id in challenge.new)
+        ]
+        return _all_but(slot, max(able, key=self._side, default=slot.old))
+
+    def standing(self, chunk_id: ChunkId, *, incumbent: bool) -> Fate:
+        """Selected if its own hypothesis is rejected."""
+        return Fate.SELECTED if self._found[chunk_id] else Fate.NOT_DISCOVERED
+
+    def deletes(self, removed: Sequence[ChunkId]) -> bool:
+        """A chunk that is no discovery leaves anyway."""
+        return not any(self._found[chunk_id] for chunk_id in removed)
+
+    def chunk_words(self, chunk_id: ChunkId, fate: Fate) -> str:
+        """β̂ ± SE, p and the fate."""
+        words = {
+            Fate.SELECTED: f"a discovery at rate {self._rate:g} and among the top {self._top_k}",
+            Fate.NOT_DISCOVERED: f"no discovery at rate {self._rate:g}",
+            Fate.BUDGET_EXCLUDED: f"a discovery at rate {self._rate:g} but not among the top {self._top_k}",
+            Fate.SLOT_LOSER: "the other side of its slot is better beyond chance, or is the old one",
+        }
+        return f"{self._measured(chunk_id)}, p = {self._p[chunk_id]:.4f}: {words[fate]}"
+
+    def slot_words(self, slot: Slot) -> str:
+        """The two sums and the p of their difference."""
+        p = f", p = {self._p[slot.new]:.4f}" if slot.new in self._p else ""
+        return super().slot_words(slot) + p
+
+
+class ByProbability:
+    """Posterior probabilities after shrinkage, with a band in which nothing changes."""
+
+    def __init__(
+        self, contributions: Contributions, rule: ProbabilityRule, earlier: Mapping[ChunkId, Evidence] | None
+    ) -> None:
+        ids = contributions.chunk_ids
+        self._contributions, self._rule = contributions, rule
+        self._posterior = shrink(contributions, earlier)
+        self._joint = coefficient_covariance(contributions)[1]
+        self.value: Mapping[ChunkId, float] = dict(zip(ids, self._posterior.mean_J.tolist(), strict=True))
+        self._sd = dict(zip(ids, self._posterior.sd_J.tolist(), strict=True))
+        self._probability = dict(zip(ids, self._posterior.probability_J.tolist(), strict=True))
+        self._se = dict(zip(ids, contributions.se_J.tolist(), strict=True))
+
+    def losers(self, slot: Slot) -> dict[ChunkId, Fate]:
+        """A new version takes the slot when it leads with P ≥ admit and one of its chunks is admitted by itself."""
+        lead = {challenge.new: self._lead(challenge) for challenge in _challenges(slot)}
+        able = [
+            new
+            for new in lead
+            if lead[new] >= self._rule.admit and max(map(self._probability.__getitem__, new)) >= self._rule.admit
+        ]
+        if able:
+            return _all_but(slot, max(able, key=lambda new: fsum(map(self.value.__getitem__, new))))
+        return {
+            chunk_id: Fate.SLOT_LOSER if lead[new] <= self._rule.retire else Fate.WAITING
+            for new in lead
+            for chunk_id in new
+        }
+
+    def standing(self, chunk_id: ChunkId, *, incumbent: bool) -> Fate:
+        """Selected above the band, unlikely to help below it; inside, incumbents are held and candidates wait."""
+        probability = self._probability[chunk_id]
+        if probability >= self._rule.admit:
+            return Fate.SELECTED
+        if probability <= self._rule.retire:
+            return Fate.UNLIKELY
+        return Fate.HELD_AT_FLOOR if incumbent else Fate.WAITING
+
+    def deletes(self, removed: Sequence[ChunkId]) -> bool:
+        """Taken when the chunk is unlikely to help."""
+        return all(self._probability[chunk_id] <= self._rule.retire for chunk_id in removed)
+
+    def chunk_words(self, chunk_id: ChunkId, fate: Fate) -> str:
+        """β̂ ± SE, the shrunk value, P(α > 0) and the fate."""
+        rule, beta = self._rule, self._contributions.by_chunk[chunk_id]
+        band = f"between {rule.retire:g} and {rule.admit:g}"
+        words = {
+            Fate.SELECTED: f"at least {rule.admit:g} and among the top {rule.top_k}",
+            Fate.HELD_AT_FLOOR: f"{band}, so it stays at the lowest exposure",
+            Fate.WAITING: f"{band} by itself or against the other side of its slot, so it waits for more evidence",
+            Fate.UNLIKELY: f"at most {rule.retire:g}",
+            Fate.BUDGET_EXCLUDED: f"enough to stay, but not among the top {rule.top_k}",
+            Fate.SLOT_LOSER: "the other side of its slot is the better one",
+        }
+        return (
+            f"{beta:+.4f} ± {self._se[chunk_id]:.4f}, shrunk {self.value[chunk_id]:+.4f} ± {self._sd[chunk_id]:.4f}, "
+            f"P(> 0) = {self._probability[chunk_id]:.2f}: {words[fate]}"
+        )
+
+    def slot_words(self, slot: Slot) -> str:
+        """The shrunk sums, P(new > old), and whether the coefficients' covariance was known."""
+        sums = [fsum(self.value[chunk_id] for chunk_id in side) for side in (slot.old, slot.new)]
+        apart = "" if self._joint else ", coefficients taken as independent"
+        return f"shrunk: old {sums[0]:+.4f}, new {sums[1]:+.4f}, P(new > old) = {self._lead(slot):.2f}{apart}"
+
+    def _lead(self, slot: Slot) -> float:
+        return self._posterior.probability_positive(_contrast(self._contributions, slot))
+
+
+def _all_but(slot: Slot, winner: tuple[ChunkId, ...]) -> dict[ChunkId, Fate]:
+    return {chunk_id: Fate.SLOT_LOSER for chunk_id in slot.ids if chunk_id not in winner}
+
+
+def _challenges(slot: Slot) -> list[Slot]:
+    """Return the slot as duels of the old side with each new version."""
+    return [Slot(slot.old, new) for new in slot.versions if new != slot.old]
+
+
+def _contrast(contributions: Contributions, slot: Slot) -> Vector:
+    """Return new − old as weights on the coefficients, (J,)."""
+    weights = {**dict.fromkeys(slot.new, 1.0), **dict.fromkeys(slot.old, -1.0)}
+    return np.array([weights.get(chunk_id, 0.0) for chunk_id in contributions.chunk_ids])

@@ -1,0 +1,166 @@
+"""Sequential gates: look after every batch, stop when each chunk is decided, with an error that looking cannot inflate.
+
+The boundary is a confidence sequence, valid at all looks together: with I = 1/SE² and a normal mixture of scale g over
+the error of β̂,
+
+    |β̂ − β| ≤ SE · √( (1 + 1/(g² I)) · (ln(1 + g² I) + 2 ln(1/error)) )      for all I at once
+
+It is narrowest, 3.0 standard errors at 5 %, near I = 8.8/g². It is asymptotic like the standard errors it stands on,
+so the first look needs pairs enough for those. A chunk keeps the call of the look that decided it.
+
+Source: Robbins (1970), normal mixture; Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas (2024) for asymptotic sequences.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from intraskill.method.attribution import Contributions
+from intraskill.method.errors import ConfigError, PairingError
+from intraskill.method.skill import ChunkId
+
+Vector = NDArray[np.float64]
+
+
+class Call(StrEnum):
+    """What a look decided about a chunk."""
+
+    HELPS = "helps"
+    HARMS = "harms"
+    TOO_SMALL = "too_small"
+
+
+@dataclass(frozen=True, slots=True)
+class SequentialRule:
+    """When to look and when to stop; written down before the first rollout.
+
+    Attributes:
+        planned_pairs: pairs of the fixed gate that this one replaces; the saving is counted against it.
+        max_pairs: budget.
+        batch: pairs between two looks.
+        tight_se: the standard error at which the boundary is narrowest, for example the planner's at half the budget.
+        negligible: δ_min > 0; a chunk whose interval lies below it is not worth more pairs. ``None``: only effects
+            decide.
+        error: probability per chunk of ever excluding its true contribution, in (0, 1).
+        first_look: fewest pairs before a look.
+    """
+
+    planned_pairs: int
+    max_pairs: int
+    batch: int
+    tight_se: float
+    negligible: float | None = None
+    error: float = 0.05
+    first_look: int = 100
+
+    def __post_init__(self) -> None:
+        if min(self.planned_pairs, self.max_pairs, self.batch, self.first_look) < 1:
+            raise ConfigError("planned pairs, budget, batch and first look of a sequential gate must be 1 or more")
+        if not (self.tight_se > 0.0 and (self.negligible is None or self.negligible > 0.0)):
+            raise ConfigError(
+                f"tight_se and negligible must be positive rewards, got {self.tight_se} and {self.negligible}"
+            )
+        if not 0.0 < self.error < 1.0:
+            raise ConfigError(f"the error of a sequential gate must lie strictly between 0 and 1, got {self.error}")
+
+    def looks(self) -> tuple[int, ...]:
+        """Numbers of pairs at which to look; the last is the budget."""
+        first = min(max(self.first_look, self.batch), self.max_pairs)
+        return (*range(first, self.max_pairs, self.batch), self.max_pairs)
+
+    def half_width(self, se: Vector) -> Vector:
+        """Return half the width of the always-valid interval at standard errors ``se``, of any shape."""
+        return half_width(se, tight_se=self.tight_se, error=self.error)
+
+
+def half_width(se: Vector, *, tight_se: float, error: float) -> Vector:
+    """Return half the width of the confidence sequence; see the module's formula."""
+    strength = 2.0 * math.log(1.0 / error)
+    tightest = strength + math.log(1.0 + strength) + 1.0  # g² I at which the factor is smallest, to first order
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = tightest * np.square(tight_se / np.asarray(se, dtype=np.float64))
+        width = se * np.sqrt((1.0 + 1.0 / ratio) * (np.log1p(ratio) + strength))
+    return np.where(np.asarray(se) > 0.0, width, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """State of a sequential gate after a look.
+
+    Attributes:
+        pairs: pairs seen so far.
+        calls: chunks that are decided, and how.
+        decided_at: pairs at which each was decided.
+        undecided: the others, in pool order.
+        intervals: always-valid interval of every chunk at this look.
+    """
+
+    pairs: int = 0
+    calls: Mapping[ChunkId, Call] = field(default_factory=dict)
+    decided_at: Mapping[ChunkId, int] = field(default_factory=dict)
+    undecided: tuple[ChunkId, ...] = ()
+    intervals: Mapping[ChunkId, tuple[float, float]] = field(default_factory=dict)
+
+    def stops(self, rule: SequentialRule) -> bool:
+        """Whether every chunk is decided or the budget is spent."""
+        return self.pairs > 0 and (not self.undecided or self.pairs >= rule.max_pairs)
+
+    def saved(self, rule: SequentialRule) -> int:
+        """Pairs saved against the fixed plan; negative when the gate went beyond it."""
+        return rule.planned_pairs - self.pairs
+
+    def words(self, rule: SequentialRule) -> str:
+        """Say where the gate stands."""
+        saved = self.saved(rule)
+        against = f"{saved:,} fewer than planned" if saved >= 0 else f"{-saved:,} more than planned"
+        state = f"{len(self.undecided)} undecided" if self.undecided else "every chunk decided"
+        return f"{self.pairs:,} pairs ({against}): {len(self.calls)} chunks decided, {state}"
+
+
+def look(previous: Look, contributions: Contributions, rule: SequentialRule) -> Look:
+    """Return the state after a look at all pairs so far.
+
+    Args:
+        previous: the look before, or ``Look()``.
+        contributions: fitted on every pair so far, those of earlier looks included.
+        rule: the rule of the first look.
+
+    Raises:
+        PairingError: if the pairs did not grow, or the pool changed.
+    """
+    ids = contributions.chunk_ids
+    if contributions.num_pairs <= previous.pairs:
+        raise PairingError(
+            f"a look needs more pairs than the {previous.pairs} of the look before, got {contributions.num_pairs}; "
+            "fit on all pairs so far"
+        )
+    if previous.pairs and set(ids) != {*previous.calls, *previous.undecided}:
+        raise PairingError("the pool changed between two looks; a sequential gate keeps its chunks until it stops")
+    half_J = rule.half_width(contributions.se_J)
+    low_J, high_J = contributions.beta_J - half_J, contributions.beta_J + half_J
+    intervals = dict(zip(ids, zip(low_J.tolist(), high_J.tolist(), strict=True), strict=True))
+    found = {chunk_id: call_of(*interval, rule.negligible) for chunk_id, interval in intervals.items()}
+    fresh = {chunk_id: call for chunk_id, call in found.items() if call is not None and chunk_id not in previous.calls}
+    return replace(
+        previous,
+        pairs=contributions.num_pairs,
+        calls={**previous.calls, **fresh},
+        decided_at={**previous.decided_at, **dict.fromkeys(fresh, contributions.num_pairs)},
+        undecided=tuple(chunk_id for chunk_id in ids if chunk_id not in fresh and chunk_id not in previous.calls),
+        intervals=intervals,
+    )
+
+
+def call_of(low: float, high: float, negligible: float | None) -> Call | None:
+    """Return what an interval decides: an effect, none worth having (all of it below δ_min), or nothing yet."""
+    if low > 0.0:
+        return Call.HELPS
+    if high < 0.0:
+        return Call.HARMS
+    if negligible is not None and high < negligible:
+        return Call.TOO_SMALL
+    return None
