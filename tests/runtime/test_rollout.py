@@ -3,10 +3,11 @@
 import pytest
 from runtime.toy import SKILL, TOOLS, CountingWorld, episode
 
+from intraskill.environments.boundary import boundary
 from intraskill.method.skill import BARE
 from intraskill.runtime.chat import ChatCodec
 from intraskill.runtime.policy import Policy
-from intraskill.runtime.rollout import RolloutLimits, boundary, run_episodes
+from intraskill.runtime.rollout import RolloutLimits, run_episodes
 from intraskill.runtime.torch_engine import TorchEngine
 
 LIMITS = RolloutLimits(max_turns=6, max_new_tokens=40, max_context=1000, rollout_batch=64)

@@ -4,12 +4,12 @@ A bad rollout is data, not a crash: what an environment raises becomes `Rollout.
 (an endless action, too many actions, a full context) ends the episode through the environment, with zero reward.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from intraskill.environments.boundary import boundary
 from intraskill.environments.protocol import Environment, Opening, Outcome, Session
 from intraskill.method.randomness import child_seed
 from intraskill.method.rollouts import Episode, Rollout, Turn
@@ -34,23 +34,6 @@ class RolloutLimits:
     max_context: int = 2048
     rollout_batch: int = 64
     workers: int = 1
-
-
-@dataclass(slots=True)
-class Boundary:
-    """What went wrong inside a `boundary`, or ``None``."""
-
-    fault: str | None = None
-
-
-@contextmanager
-def boundary(name: str) -> Iterator[Boundary]:
-    """Turn any exception of foreign code into a recorded fault; the only broad ``except`` of the package."""
-    crossing = Boundary()
-    try:
-        yield crossing
-    except Exception as error:  # noqa: BLE001
-        crossing.fault = f"{name}: {type(error).__name__}: {error}"
 
 
 @dataclass(slots=True)

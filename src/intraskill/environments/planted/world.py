@@ -134,7 +134,7 @@ class PlantedWorld:
 
     def open(self) -> "PlantedSession":
         """Return a new single-use session."""
-        return PlantedSession()
+        return PlantedSession(self)
 
     def solvable(self, task_id: str) -> bool:
         """Whether the task can pay at all."""
@@ -206,13 +206,20 @@ class PlantedWorld:
 class PlantedSession:
     """An episode without a model: the action is the reward that it earns, a number from 0 to 1."""
 
-    def __init__(self) -> None:
-        self._state = "new"
+    def __init__(self, world: PlantedWorld) -> None:
+        self._world, self._state = world, "new"
 
     def reset(self, task_id: str) -> Opening:
-        """Start the episode of one task."""
+        """Start the episode of one task.
+
+        Raises:
+            RuntimeError: when the session was used before.
+            SplitError: for an id that this world does not hold.
+        """
         if self._state != "new":
             raise RuntimeError("a session serves one episode; open another")
+        if not any(task_id == task.id for split in SPLITS for task in self._world.tasks(split)):
+            raise SplitError(f"this planted world has no task {task_id!r}; read the ids from tasks(split)")
         self._state = "running"
         return Opening(f"Play {task_id}.", None, "Say the reward that you earn.", {})
 

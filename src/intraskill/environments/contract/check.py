@@ -1,0 +1,85 @@
+"""Run every rule of the contract against an environment, each on its own, and say which it breaks."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from intraskill.environments.boundary import boundary
+from intraskill.environments.contract import action_rules, page_rules, repeat_rules, reward_rules, world_rules
+from intraskill.environments.contract.rule import Broken, Probe, Rule, Skipped
+from intraskill.environments.protocol import Environment
+
+Status = Literal["ok", "violated", "skipped"]
+RULES = tuple(
+    rule for module in (world_rules, action_rules, page_rules, reward_rules, repeat_rules) for rule in module.RULES
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What became of one rule.
+
+    Attributes:
+        rule: its short name.
+        promise: what every environment promises by it, in plain words.
+        status: ``ok``, ``violated`` or ``skipped``.
+        where: which task and action, or which member, broke it first.
+        what: what was seen there, or why it was skipped.
+        remedy: what to do; empty unless violated.
+    """
+
+    rule: str
+    promise: str
+    status: Status
+    where: str = ""
+    what: str = ""
+    remedy: str = ""
+
+
+def check_environment(
+    environment: Environment,
+    *,
+    again: Callable[[], Environment] | None = None,
+    tasks: int = 6,
+    seed: int = 0,
+) -> list[Finding]:
+    """Check every rule of the contract by playing; nothing is opened from the test split.
+
+    A rule that builds on a broken one is skipped, so that one mistake is named once.
+
+    Args:
+        environment: what to check.
+        again: builds the same environment a second time; without it, only one construction is looked at.
+        tasks: number of tasks to play.
+        seed: of tasks and actions: the same seed plays the same episodes.
+    """
+    probe, findings, broken = Probe(environment, again, tasks, seed), list[Finding](), set[str]()
+    for rule in RULES:
+        lost = [name for name in rule.needs if name in broken]
+        if lost:
+            found = Finding(rule.name, rule.promise, "skipped", what=f"means nothing before {lost[0]} holds")
+        else:
+            found = _finding(rule, probe)
+        if found.status == "violated" or lost:
+            broken.add(rule.name)
+        findings.append(found)
+    return findings
+
+
+def _finding(rule: Rule, probe: Probe) -> Finding:
+    complaints: list[Broken | Skipped] = []
+    with boundary("raised") as crossing:
+        complaints += rule.check(probe)
+    broken = [complaint for complaint in complaints if isinstance(complaint, Broken)]
+    if crossing.fault is not None:
+        broken.append(Broken("", crossing.fault))
+    if broken:
+        more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
+        return Finding(rule.name, rule.promise, "violated", broken[0].where, broken[0].what + more, rule.remedy)
+    skips = [complaint.why for complaint in complaints if isinstance(complaint, Skipped)]
+    return Finding(rule.name, rule.promise, "skipped" if skips else "ok", what="; ".join(skips))
+
+
+def violated(findings: Sequence[Finding]) -> list[str]:
+    """Return the names of the broken rules."""
+    return [finding.rule for finding in findings if finding.status == "violated"]

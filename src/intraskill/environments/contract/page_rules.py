@@ -1,0 +1,82 @@
+"""Rules that concern what is shown: states are JSON, and neither states nor texts hold an answer."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from intraskill.environments.boundary import boundary
+from intraskill.environments.contract.play import listed_actions
+from intraskill.environments.contract.rule import Broken, Complaints, Probe, Rule
+from intraskill.environments.leaks import leaks
+from intraskill.environments.shopworld.world import Shop
+
+
+def _json_state(probe: Probe) -> Complaints:
+    for trace in probe.traces:
+        for number, state in enumerate(trace.states):
+            where = f"task {trace.task_id}, state after action {number}"
+            with boundary("not JSON") as crossing:
+                same = json.loads(json.dumps(state, allow_nan=False)) == state
+            if crossing.fault or not same:
+                yield Broken(
+                    where, crossing.fault or "reads back from JSON as something else (a tuple, or a key not text)"
+                )
+
+
+def _private_state(probe: Probe) -> Complaints:
+    for trace in probe.traces:
+        for number, state in enumerate(trace.states):
+            found = leaks(state)
+            if found:
+                yield Broken(f"task {trace.task_id}, state after action {number}", f"holds {found[0]}")
+
+
+def _private_text(probe: Probe) -> Complaints:
+    for trace in probe.traces:
+        hidden = _hidden(probe, trace.task_id)
+        opening = {"instruction": trace.opening.instruction, "persona": trace.opening.persona}
+        pages = [trace.opening.observation, *(outcome.observation for outcome in trace.outcomes)]
+        shown: list[Any] = [opening, *pages]
+        for number, text in enumerate(shown):
+            state = trace.states[max(0, number - 1)]
+            secrets = [secret for secret in hidden if number == 0 or not _named(secret, state)]
+            if found := leaks(text, secrets):
+                where = "request" if number == 0 else f"page after action {number - 1}"
+                yield Broken(f"task {trace.task_id}, {where}", f"shows {found[0]}")
+
+
+def _hidden(probe: Probe, task_id: str) -> list[str]:
+    """Return what no text of a task may show: in a shop, the gold product before its page lists it."""
+    if not isinstance(probe.environment, Shop):
+        return []
+    return [probe.environment.shop_task(task_id).goal.product_id]
+
+
+def _named(secret: str, state: Mapping[str, Any]) -> bool:
+    """The public state itself offers the secret: it was found by searching."""
+    return secret in listed_actions(state) or secret == state.get("product", {}).get("id")
+
+
+RULES = (
+    Rule(
+        "json_state",
+        "a public state is plain JSON and reads back as itself",
+        "use dicts with text keys, lists, texts, finite numbers, booleans and None",
+        _json_state,
+        ("opening",),
+    ),
+    Rule(
+        "private_state",
+        "no public state has a key of an answer: goal, target, reward, …",
+        "keep answers in the session, outside the state",
+        _private_state,
+        ("opening",),
+    ),
+    Rule(
+        "private_text",
+        "no request and no page shows an answer",
+        "render pages from the public state only",
+        _private_text,
+        ("opening", "private_state"),
+    ),
+)

@@ -1,0 +1,109 @@
+"""Rules that concern sameness: the same actions lead to the same pages and rewards, whoever plays beside."""
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+from intraskill.environments.contract.play import Trace, difference, replay, session_of, step
+from intraskill.environments.contract.rule import Broken, Complaints, Probe, Rule, Skipped
+
+THREADS = 8
+
+
+def _same_reset(probe: Probe) -> Complaints:
+    for task_id in probe.task_ids:
+        with session_of(probe.environment) as one, session_of(probe.environment) as other:
+            yield from _parted(Trace(task_id, one.reset(task_id)), Trace(task_id, other.reset(task_id)))
+
+
+def _same_steps(probe: Probe) -> Complaints:
+    for trace in probe.traces:
+        yield from _parted(trace, replay(probe.environment, trace))
+
+
+def _interleaved(probe: Probe) -> Complaints:
+    """Play all traces at once, one action each in turn, then compare each with itself played alone."""
+    with ExitStack() as stack:
+        sessions = [stack.enter_context(session_of(probe.environment)) for _ in probe.traces]
+        played = [Trace(t.task_id, s.reset(t.task_id)) for t, s in zip(probe.traces, sessions, strict=True)]
+        for turn in range(max((len(trace.actions) for trace in probe.traces), default=0)):
+            for row, trace in enumerate(probe.traces):
+                if turn < len(trace.actions) and played[row].fault is None:
+                    played[row] = step(sessions[row], played[row], trace.actions[turn])
+    for trace, again in zip(probe.traces, played, strict=True):
+        yield from _parted(trace, again)
+
+
+def _threads(probe: Probe) -> Complaints:
+    rows = [probe.traces[number % len(probe.traces)] for number in range(max(THREADS, len(probe.traces)))]
+    with ThreadPoolExecutor(THREADS) as pool:
+        played = list(pool.map(lambda trace: replay(probe.environment, trace), rows))
+    for trace, again in zip(rows, played, strict=True):
+        yield from _parted(trace, again)
+
+
+def _snapshot(probe: Probe) -> Complaints:
+    with session_of(probe.environment) as session:
+        offered = [hasattr(session, name) for name in ("snapshot", "restore")]
+    if not any(offered):
+        yield Skipped("it offers no snapshot and restore")
+        return
+    for trace in probe.traces:
+        half = len(trace.actions) // 2
+        with session_of(probe.environment) as session:
+            first = Trace(trace.task_id, session.reset(trace.task_id))
+            for action in trace.actions[:half]:
+                first = step(session, first, action)
+            kept = session.snapshot()  # type: ignore[attr-defined]
+            second = first
+            for action in trace.actions[half:]:
+                first = step(session, first, action)
+            session.restore(kept)  # type: ignore[attr-defined]
+            for action in trace.actions[half:]:
+                second = step(session, second, action)
+        yield from _parted(first, second)
+
+
+def _parted(one: Trace, other: Trace) -> Complaints:
+    found = difference(one, other)
+    if found:
+        where, _, what = found.partition(": ")
+        yield Broken(where, what)
+
+
+RULES = (
+    Rule(
+        "same_reset",
+        "a task always opens the same way",
+        "draw nothing in reset; make tasks from the seed when the environment is built",
+        _same_reset,
+        ("opening",),
+    ),
+    Rule(
+        "same_steps",
+        "the same actions lead to the same pages, states and rewards",
+        "no random generator, clock or set order in step: state is a function of task and actions",
+        _same_steps,
+        ("opening", "same_reset"),
+    ),
+    Rule(
+        "interleaved",
+        "sessions that are played in turns do not touch each other",
+        "keep what an episode changes in its session, not in the environment or a class",
+        _interleaved,
+        ("same_steps",),
+    ),
+    Rule(
+        "threads",
+        "eight threads that play at once see what one sees",
+        "share only what never changes, or guard it with a lock",
+        _threads,
+        ("same_steps", "interleaved"),
+    ),
+    Rule(
+        "snapshot",
+        "where snapshot and restore are offered, what follows a restore is what followed the snapshot",
+        "keep everything that an episode changes in the snapshot, as an immutable value",
+        _snapshot,
+        ("same_steps",),
+    ),
+)

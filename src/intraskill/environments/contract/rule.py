@@ -1,0 +1,78 @@
+"""What a rule of the contract is, and what all rules share: the environment and a few episodes of it."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from intraskill.environments.contract.play import Trace, sample, wander
+from intraskill.environments.protocol import Environment
+from intraskill.method.tasks import Split
+
+OPENED: tuple[Split, ...] = ("train", "skill_validation", "model_dev", "audit")
+"""Splits whose tasks a check may play: never ``test``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A complaint of a rule: where, and what was seen."""
+
+    where: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Why a rule, or its second half, could not be checked."""
+
+    why: str
+
+
+Complaints = Iterator[Broken | Skipped]
+
+
+@dataclass
+class Probe:
+    """What the rules share: the environment, tasks to play, and a few recorded episodes.
+
+    Attributes:
+        environment: under check.
+        again: builds it once more, or ``None``.
+        count: number of tasks to play.
+        seed: seed of tasks and actions.
+    """
+
+    environment: Environment
+    again: Callable[[], Environment] | None
+    count: int
+    seed: int
+
+    @cached_property
+    def task_ids(self) -> list[str]:
+        """Tasks to play, spread over the splits that may be opened."""
+        pools = [sample([t.id for t in self.environment.tasks(s)], self.count, self.seed, s) for s in OPENED]
+        ranked = [pool[rank] for rank in range(self.count) for pool in pools if rank < len(pool)]
+        return ranked[: self.count]
+
+    @cached_property
+    def traces(self) -> list[Trace]:
+        """One random episode per task."""
+        return [wander(self.environment, task_id, self.seed) for task_id in self.task_ids]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One promise and how it is checked.
+
+    Attributes:
+        name: short name.
+        promise: what the environment promises.
+        remedy: what to do about a breach.
+        check: yields complaints.
+        needs: rules without which this one means nothing.
+    """
+
+    name: str
+    promise: str
+    remedy: str
+    check: Callable[[Probe], Complaints]
+    needs: tuple[str, ...] = ()
