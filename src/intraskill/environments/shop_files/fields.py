@@ -1,0 +1,148 @@
+"""One field of a row at a time, whatever shape the file gave it: text, lists, prices, category paths, option axes."""
+
+import ast
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from intraskill.environments.shopworld.catalogue import OptionValue
+
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_COMMAS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_NOTHING = frozenset({"", "null", "none", "nan", "n/a"})
+
+Axes = dict[str, dict[str, float | None]]
+
+
+class UnusableError(ValueError):
+    """A row or an instruction cannot be used; the message is the reason that the user reads."""
+
+
+def text_of(value: object) -> str:
+    """Return one line of text; ``""`` for anything that stands for nothing."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, Mapping):
+        return " ".join(filter(None, map(text_of, value.values())))
+    if isinstance(value, list | tuple):
+        return " ".join(filter(None, map(text_of, value)))
+    text = " ".join(str(value).split())
+    return "" if text.casefold() in _NOTHING else text
+
+
+def texts_of(value: object) -> tuple[str, ...]:
+    """Return the non-blank texts of a list, of a list written as text, or of one text; repeats are dropped."""
+    value = structure_of(value)
+    items = value if isinstance(value, list | tuple) else value.values() if isinstance(value, Mapping) else [value]
+    return tuple(dict.fromkeys(filter(None, map(text_of, items))))
+
+
+def structure_of(value: object) -> object:
+    """Return the list or object that a text holds as JSON or as a Python literal; anything else unchanged."""
+    if not isinstance(value, str) or value.strip()[:1] not in ("{", "["):
+        return value
+    for parse in (json.loads, ast.literal_eval):
+        try:
+            found: object = parse(value.strip())
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+        if isinstance(found, dict | list):
+            return found
+    return value
+
+
+def prices_of(value: object) -> tuple[float, float] | None:
+    """Return (lowest, highest) of a price given as number, list or text such as ``$1,234.50 to $1,500``.
+
+    Nothing, an unreadable text and 0 (which the files use for "unknown") give ``None``.
+    """
+    found = [price for price in _prices(structure_of(value)) if price > 0 and math.isfinite(price)]
+    return (min(found), max(found)) if found else None
+
+
+def _prices(value: object) -> Iterable[float]:
+    if isinstance(value, bool) or value is None:
+        return []
+    if isinstance(value, int | float):
+        return [float(value)]
+    if isinstance(value, str):
+        return [float(number) for number in _NUMBER.findall(_COMMAS.sub("", value))]
+    if isinstance(value, list | tuple):
+        return [price for item in value for price in _prices(item)]
+    return []
+
+
+def category_of(value: object) -> tuple[str, ...]:
+    r"""Split a category path at the first of ``›``, ``>``, ``\``, ``/`` that it holds; a list is taken as it is.
+
+    One separator only: names such as "Wigs/Extensions" hold the others.
+    """
+    value = structure_of(value)
+    if isinstance(value, list | tuple):
+        return texts_of(value)
+    text = text_of(value).replace("»", "›")
+    separator = next((mark for mark in "›>\\/" if mark in text), None)
+    return tuple(filter(None, map(text_of, text.split(separator)))) if separator else texts_of(text)
+
+
+def axes_of(value: object) -> Axes:
+    """Return axis → value → its price; axes without values are no axes, and a repeated value keeps its first price.
+
+    Raises:
+        UnusableError: when the field is neither an object nor nothing.
+    """
+    value = structure_of(value)
+    if not isinstance(value, Mapping):
+        if isinstance(value, list) and value or text_of(value):
+            raise UnusableError(f"options are a {type(value).__name__}, not an object of axes")
+        return {}
+    axes: Axes = {}
+    for name, content in value.items():
+        # An action reads "axis=value", so the first "=" must end the axis.
+        axis = text_of(name).replace("=", ":") or "option"
+        values = axes.setdefault(axis, {})
+        for option, price in _values(structure_of(content)):
+            if values.get(option) is None and option:
+                values[option] = price
+    return {axis: values for axis, values in axes.items() if values}
+
+
+def _values(content: Any) -> Iterable[tuple[str, float | None]]:
+    if isinstance(content, Mapping):
+        content = [content] if "value" in content else [{"value": k, "price": v} for k, v in content.items()]
+    for item in content if isinstance(content, list | tuple) else [content]:
+        if isinstance(item, Mapping):
+            found = prices_of(item.get("price")) or prices_of(item.get("price_string"))
+            yield text_of(item.get("value")), found[1] if found else None
+        else:
+            yield text_of(item), None
+
+
+def variants(axes: Axes, pricing: tuple[float, float] | None) -> tuple[dict[str, tuple[OptionValue, ...]], float]:
+    """Return the option axes with at most one that varies the price, and the base price.
+
+    Where the file gives a range and no price for some variant, the base price is the upper end: what such a variant
+    costs is not known, and only a budget above the whole range is verifiably kept.
+
+    Raises:
+        UnusableError: for several axes that vary the price, axes that contradict each other, or no price at all.
+    """
+    priced = {axis: {p for p in values.values() if p is not None} for axis, values in axes.items()}
+    constant = {price for prices in priced.values() if len(prices) == 1 for price in prices}
+    keep = [axis for axis, prices in priced.items() if len(prices) > 1 or (prices and None in axes[axis].values())]
+    if len(keep) > 1 or (len(constant) > 1 and not any(len(priced[axis]) > 1 for axis in keep)):
+        raise UnusableError(f"several axes set the price: {', '.join(axis for axis in priced if priced[axis])}")
+    complete = bool(keep) and None not in axes[keep[0]].values()
+    if complete:
+        pricing = pricing or (min(priced[keep[0]]), max(priced[keep[0]]))
+    elif not keep and constant:
+        pricing = (max(constant), max(constant))
+    if pricing is None:
+        raise UnusableError("no price can be read")
+    shown = {
+        axis: tuple(OptionValue(value, price if axis in keep else None) for value, price in values.items())
+        for axis, values in axes.items()
+    }
+    return shown, pricing[0] if complete else pricing[1]

@@ -1,0 +1,58 @@
+"""A persona document in any of its written forms, as the text that a policy reads: one line per section.
+
+Sections stand at the top level whatever object they were nested in. Values of a list are joined by ``"; "``, because
+the values themselves are full of ``", "``. Keys that begin with ``_`` or name the reason of the annotation tell the
+answer and are left out.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from intraskill.environments.shop_files.fields import structure_of, text_of
+
+ANSWER_KEYS = frozenset({"reason_key", "reasoning", "goal_options"})
+
+
+def persona_text(value: object) -> str | None:
+    """Return the persona as text, or ``None`` when there is none.
+
+    Args:
+        value: an object, a JSON text, the text of a Python literal, or plain text.
+    """
+    found = structure_of(value)
+    if isinstance(found, str):
+        lines = [text_of(line) for line in found.splitlines()]
+        return "\n".join(filter(None, lines)) or None
+    sections: dict[str, list[str]] = {}
+    for section, text in _sections("", found):
+        sections.setdefault(section, []).append(text)
+    lines = [
+        f"{name}: {'; '.join(dict.fromkeys(texts))}" if name else "; ".join(texts) for name, texts in sections.items()
+    ]
+    return "\n".join(lines) or None
+
+
+def _sections(section: str, value: object) -> Iterator[tuple[str, str]]:
+    """Yield (section, text); an object inside an object is a section of its own name."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            name, inner = text_of(key), structure_of(inner)
+            if name.startswith("_") or name in ANSWER_KEYS:
+                continue
+            if isinstance(inner, Mapping) or not section:
+                yield from _sections(name, inner)
+            elif text := _flat(inner):
+                yield section, f"{name}: {text}"
+    elif isinstance(value, list | tuple):
+        yield from ((section, text) for item in value if (text := _flat(item)))
+    elif text := text_of(value):
+        yield section, text
+
+
+def _flat(value: object) -> str:
+    """One line for anything inside a section."""
+    if isinstance(value, Mapping):
+        pairs = [(text_of(key), _flat(inner)) for key, inner in value.items()]
+        return ", ".join(f"{key}: {text}" for key, text in pairs if text and not key.startswith("_"))
+    if isinstance(value, list | tuple):
+        return " | ".join(filter(None, map(_flat, value)))
+    return text_of(value)
