@@ -14,8 +14,9 @@ from intraskill.method.errors import ConfigError
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from intraskill.method.gate_design import GateDesign
     from intraskill.method.gate_rules import DecisionRule
-    from intraskill.method.power import GateDesign, GatePlan
+    from intraskill.method.power import GatePlan
 
 TASKS = (400, 800, 1600, 3200)
 POLICIES = ("positive_topk", "probability", "fdr")
@@ -76,7 +77,7 @@ def _gate(arguments: argparse.Namespace, overrides: list[str]) -> int:
 
 def _designs(arguments: argparse.Namespace) -> "list[GateDesign]":
     """Return one design per number of tasks; what the command line leaves open comes from --from."""
-    from intraskill.method.power import GateDesign
+    from intraskill.method.gate_design import GateDesign
 
     chunks, sigma, correlation = arguments.chunks or 12, arguments.sigma or 0.44, arguments.correlation
     if arguments.source:

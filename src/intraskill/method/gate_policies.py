@@ -108,7 +108,7 @@ class ByDiscovery(ByBeta):
         rows = np.array([*np.eye(len(contributions.chunk_ids)), *contrasts]).reshape(-1, len(contributions.chunk_ids))
         values = rows @ contributions.beta_J
         errors = np.sqrt(np.maximum(np.einsum("hj,jk,hk->h", rows, covariance_JJ, rows), 0.0))
-        degrees = max(contributions.num_pairs - len(contributions.chunk_ids), 1)
+        degrees = contributions.degrees or max(contributions.num_pairs - len(contributions.chunk_ids), 1)
         p_values = one_sided_p(values, errors, degrees)
         names = [*contributions.chunk_ids, *(challenge.new for challenge in challenges)]
         self._p = dict(zip(names, p_values.tolist(), strict=True))

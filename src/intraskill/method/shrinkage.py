@@ -131,14 +131,13 @@ class Shrinkage:
 
 
 def coefficient_covariance(contributions: Contributions) -> tuple[Vector, bool]:
-    """Return Σ, (J, J), and whether the estimator gave it; without it the coefficients count as independent.
+    """Return Σ, (J, J), and whether the record has it; without it the coefficients count as independent.
 
     Independence is the cautious side: masks make coefficients negatively correlated, so their common mean is better
     known than independence admits.
     """
-    given = getattr(contributions, "cov_JJ", None)
-    if given is not None and np.shape(given) == (len(contributions.chunk_ids),) * 2:
-        return np.asarray(given, dtype=np.float64), True
+    if contributions.covariance_JJ is not None:
+        return np.asarray(contributions.covariance_JJ, dtype=np.float64), True
     return np.diag(np.square(contributions.se_J)), False
 
 

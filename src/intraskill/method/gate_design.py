@@ -1,0 +1,172 @@
+"""The law of a gate's standard errors: what a mask design and an estimator promise, before a single rollout.
+
+    Var(β̂) = noise / n · I⁻¹              I = E[C Cᵀ], or Cov(C) for an estimator with an intercept
+    p ∈ (0, 1), no rival texts, no intercept:  Var(β̂_j) = σ² / (n p (1−p)) · (1 − p / (1 − p + p J))
+
+σ is the SD of R − B with one rollout in each arm. With ρ = corr(R, B) a reward has variance s² = σ² / (2 (1 − ρ)), of
+which the task explains ρ. Replicates of the masked arm draw masks of their own and share one B, the mean of the bare
+replicates; they are worth what is said here only while a chunk helps every task alike. Shape letter: J chunks.
+"""
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from intraskill.method.errors import ConfigError
+
+Vector = NDArray[np.float64]
+EstimatorName = Literal["paired_ols", "paired_ols_intercept", "ancova", "masked_ols", "covariate"]
+VISIBLE = NormalDist().inv_cdf(0.975) + NormalDist().inv_cdf(0.8)
+"""2.80: effects this many standard errors large are seen with 80 % power by a two-sided test at 5 %."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateDesign:
+    """A gate that could be run.
+
+    Attributes:
+        chunks: J, chunks of the pool.
+        tasks: n, validation tasks.
+        sigma: SD of R − B around C β, one rollout in each arm, reward units.
+        inclusion: p, probability that a chunk is shown.
+        slots: sizes of the mutually exclusive versions of each contested slot: (1, 1) a REWRITE, (2, 1) a MERGE,
+            (1, 1, 1) two rival rewrites. The other chunks stand alone.
+        estimator: which regression.
+        correlation: corr(R, B) between single rollouts of one task, in [0, 1); the paired estimators do without it.
+        masked_replicates: masked rollouts per task.
+        bare_replicates: bare rollouts per task; for ``covariate`` the earlier ones that H averages, which cost nothing.
+
+    Raises:
+        ConfigError: for values that no gate can have.
+    """
+
+    chunks: int
+    tasks: int
+    sigma: float
+    inclusion: float = 0.5
+    slots: tuple[tuple[int, ...], ...] = ()
+    estimator: EstimatorName = "paired_ols"
+    correlation: float | None = None
+    masked_replicates: int = 1
+    bare_replicates: int = 1
+
+    def __post_init__(self) -> None:
+        contested = sum(map(sum, self.slots))
+        wrong = {
+            f"chunks must be 1 or more, got {self.chunks}": self.chunks < 1,
+            f"{self.tasks} tasks cannot measure {self.chunks} chunks; use more tasks": self.tasks <= self.chunks,
+            f"sigma must be a positive reward, got {self.sigma}": not 0.0 < self.sigma < math.inf,
+            f"inclusion must lie strictly between 0 and 1, got {self.inclusion}": not 0.0 < self.inclusion < 1.0,
+            f"the slots hold {contested} chunks, the pool {self.chunks}; raise chunks": contested > self.chunks,
+            f"a contested slot has at least two versions of at least one chunk, got {self.slots}": any(
+                len(slot) < 2 or min(slot) < 1 for slot in self.slots
+            ),
+            f"unknown estimator {self.estimator!r}; choose one of {', '.join(get_args(EstimatorName))}": (
+                self.estimator not in get_args(EstimatorName)
+            ),
+            f"the estimator {self.estimator} needs corr(R, B); give correlation": (
+                self.correlation is None and not self.estimator.startswith("paired")
+            ),
+            f"correlation must lie in [0, 1), got {self.correlation}": not 0.0 <= (self.correlation or 0.0) < 1.0,
+            "replicates must be 1 or more": min(self.masked_replicates, self.bare_replicates) < 1,
+        }
+        if messages := [message for message, holds in wrong.items() if holds]:
+            raise ConfigError(messages[0])
+
+    @property
+    def rollouts(self) -> int:
+        """Rollouts of both arms."""
+        bare = 0 if self.estimator in ("masked_ols", "covariate") else self.bare_replicates
+        return self.tasks * (self.masked_replicates + bare)
+
+
+def shown_probability(design: GateDesign) -> Vector:
+    """Return the probability that a row shows each chunk, (J,), those of contested slots first."""
+    return np.concatenate([np.diag(block) for block in _slot_moments(design)])
+
+
+def information(design: GateDesign) -> Vector:
+    """Return what one row tells, exactly: E[C Cᵀ], or Cov(C) when the estimator has an intercept, (J, J).
+
+    In a contested slot with versions of a_v chunks, Σ a_v = a, the legal states have total probability
+    Z = q^a + Σ_v (1 − q^{a_v}) q^{a − a_v}; a chunk of version v is shown with p q^{a − a_v} / Z, two of one version
+    with p² q^{a − a_v} / Z, chunks of different versions never together. Slots are independent.
+    """
+    mean_J = shown_probability(design)
+    moment_JJ = np.outer(mean_J, mean_J)
+    start = 0
+    for block in _slot_moments(design):
+        moment_JJ[start : start + len(block), start : start + len(block)] = block
+        start += len(block)
+    return moment_JJ if design.estimator == "paired_ols" else moment_JJ - np.outer(mean_J, mean_J)
+
+
+def _slot_moments(design: GateDesign) -> list[Vector]:
+    """Return E[C Cᵀ] of each slot by itself."""
+    p, q = design.inclusion, 1.0 - design.inclusion
+    lone = design.chunks - sum(map(sum, design.slots))
+    blocks: list[Vector] = []
+    for versions in (*design.slots, *((1,) for _ in range(lone))):
+        size = sum(versions)
+        total = q**size + sum((1.0 - q**a) * q ** (size - a) for a in versions)
+        block = np.zeros((size, size))
+        start = 0
+        for a in versions:
+            block[start : start + a, start : start + a] = q ** (size - a) / total * (p * p + p * q * np.eye(a))
+            start += a
+        blocks.append(block)
+    return blocks
+
+
+def noise_variance(design: GateDesign) -> float:
+    """Return the residual variance of one row of the regression, reward units squared; a row is a masked rollout."""
+    if design.estimator.startswith("paired"):
+        return design.sigma**2 / 2.0 * (1.0 + 1.0 / design.bare_replicates)
+    rho = design.correlation or 0.0
+    reward = design.sigma**2 / (2.0 * (1.0 - rho))
+    if design.estimator == "masked_ols":
+        return reward
+    bare = reward * (rho + (1.0 - rho) / design.bare_replicates)
+    return reward - (rho * reward) ** 2 / bare if rho else reward
+
+
+def promised_covariance(design: GateDesign) -> Vector:
+    """Return the covariance of β̂ that the design promises, (J, J), to first order in J / n.
+
+    Rows of one task share the noise of B. With an intercept it falls out, since the masks of two rows are independent;
+    ``paired_ols`` has none and keeps a part of it.
+    """
+    inverse_JJ = np.linalg.inv(information(design))
+    rows = design.tasks * design.masked_replicates
+    covariance_JJ = noise_variance(design) / rows * inverse_JJ
+    if design.estimator == "paired_ols":
+        pull_J = inverse_JJ @ shown_probability(design)
+        shared = design.sigma**2 / (2.0 * design.bare_replicates) * (design.masked_replicates - 1) / rows
+        covariance_JJ = covariance_JJ + shared * np.outer(pull_J, pull_J)
+    return np.asarray(covariance_JJ)
+
+
+def standard_errors(design: GateDesign) -> Vector:
+    """Return the standard error of each chunk, (J,), those of contested slots first."""
+    return np.asarray(np.sqrt(np.diag(promised_covariance(design))))
+
+
+def smallest_effect(design: GateDesign) -> float:
+    """Return the MDE of the worst measured chunk: 2.80 standard errors (80 % power, two-sided 5 %)."""
+    return VISIBLE * float(standard_errors(design).max())
+
+
+def tasks_for(design: GateDesign, effect: float) -> int:
+    """Return the smallest number of tasks whose MDE is at most ``effect``.
+
+    Raises:
+        ConfigError: unless the effect is positive.
+    """
+    if not effect > 0.0:
+        raise ConfigError(f"an effect to be seen must be a positive reward, got {effect}")
+    exact = design.tasks * (smallest_effect(design) / effect) ** 2
+    return max(math.ceil(exact - 1e-9), design.chunks + 1)
