@@ -62,15 +62,46 @@ def test_a_shared_prefix_changes_neither_logprobs_nor_gradients(policy: Policy, 
     assert (gradients(policy, other) - expected).norm() / expected.norm() > 100 * GRADIENT_TOLERANCE
 
 
-def test_a_head_in_pieces_changes_neither_logprobs_nor_gradients(
-    policy: Policy, monkeypatch: pytest.MonkeyPatch
+class AdaptedHead(torch.nn.Module):
+    """A head that is no plain linear layer, as one with an adapter is."""
+
+    def __init__(self, linear: torch.nn.Linear) -> None:
+        super().__init__()
+        self.linear = linear
+
+    @property
+    def weight(self) -> torch.Tensor:
+        return self.linear.weight
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        return self.linear(hidden)
+
+
+@pytest.mark.parametrize("adapted", [False, True])
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_a_head_without_whole_logits_changes_neither_logprobs_nor_gradients(
+    policy: Policy, monkeypatch: pytest.MonkeyPatch, adapted: bool, temperature: float
 ) -> None:
     group = [made_up(10, 9), made_up(30, 25)]
-    whole, expected = batch_logprobs(policy, group), gradients(policy, group)
-    monkeypatch.setattr(logprobs_module, "_HEAD_ENTRIES", 512 * 4)
-    pieces = batch_logprobs(policy, group)
+    whole = batch_logprobs(policy, group, temperature=temperature)
+    expected = gradients(policy, group, temperature=temperature)
+    monkeypatch.setattr(logprobs_module, "_LOGITS_AT_ONCE", 512 * 4)
+    monkeypatch.setattr(logprobs_module, "_TILE_CPU", 256 * 4)
+    if adapted:
+        monkeypatch.setattr(policy, "head", AdaptedHead(policy.head))
+    pieces = batch_logprobs(policy, group, temperature=temperature)
     torch.testing.assert_close(pieces.logprobs, whole.logprobs, atol=LOGPROB_TOLERANCE, rtol=0)
-    assert (gradients(policy, group) - expected).norm() / expected.norm() <= GRADIENT_TOLERANCE
+    torch.testing.assert_close(pieces.entropy, whole.entropy, atol=LOGPROB_TOLERANCE, rtol=1e-5)
+    found = gradients(policy, group, temperature=temperature)
+    assert (found - expected).norm() / expected.norm() <= GRADIENT_TOLERANCE
+    other = gradients(policy, group, temperature=0.9)
+    assert (other - expected).norm() / expected.norm() > 100 * GRADIENT_TOLERANCE
+
+
+def test_large_logits_never_reach_the_plain_head(policy: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logprobs_module, "_LOGITS_AT_ONCE", 512 * 4)
+    monkeypatch.setattr(policy.head, "forward", lambda hidden: pytest.fail(f"logits of {tuple(hidden.shape)}"))
+    assert torch.isfinite(batch_logprobs(policy, [made_up(10, 9)]).logprobs).all()
 
 
 def test_the_entropy_is_that_of_the_sampling_distribution(policy: Policy) -> None:

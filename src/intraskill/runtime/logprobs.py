@@ -19,8 +19,12 @@ from intraskill.method.errors import offenders
 from intraskill.method.rollouts import Rollout
 from intraskill.runtime.policy import Policy
 
-_HEAD_ENTRIES = 2**26
-"""Most logits that exist at once, 256 MiB in float32; above it the head runs in recomputed pieces."""
+_LOGITS_AT_ONCE = 2**22
+"""Most logits that the plain head computes at once, 16 MiB in float32."""
+_TILE_TOKENS = 4096
+"""Rows of a tile of TRL's fused head (its own constant)."""
+_TILE_CPU, _TILE_CUDA = 2**21, 2**26
+"""Logits of a tile; on a CPU about seven tiles of temporaries exist at once, 60 MiB in float32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,20 +133,40 @@ def _shared_hidden(policy: Policy, rollouts: Sequence[Rollout]) -> torch.Tensor:
 def _head(
     policy: Policy, hidden_nD: torch.Tensor, target_n: torch.Tensor, temperature: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Log-probability and entropy (n,) of each target; large vocabularies go piece by piece, recomputed backward."""
-
-    def score(hidden: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        logprobs = torch.log_softmax(policy.head(hidden).float() / temperature, -1)
-        with torch.no_grad():
-            entropy = -(logprobs.exp() * logprobs).sum(-1)
-        return logprobs.gather(1, target[:, None])[:, 0], entropy
-
-    piece = max(1, _HEAD_ENTRIES // int(policy.head.weight.shape[0]))
-    if len(target_n) <= piece:
-        return score(hidden_nD, target_n)
+    """Log-probability and entropy (n,) of each target; a large (n, V) never exists, forward or backward."""
+    head = policy.head
+    if len(target_n) * head.weight.shape[0] <= _LOGITS_AT_ONCE:
+        return _score(head, hidden_nD, target_n, temperature)
+    if type(head) is torch.nn.Linear:
+        return _chunked(head, hidden_nD, target_n, temperature)
+    # An adapter on the head has no weight that a chunk of the vocabulary could be cut from.
+    piece = max(1, _LOGITS_AT_ONCE // int(head.weight.shape[0]))
     pieces = zip(torch.split(hidden_nD, piece), torch.split(target_n, piece), strict=True)
-    parts = [checkpoint(score, hidden, target, use_reentrant=False) for hidden, target in pieces]
+    parts = [checkpoint(_score, head, hidden, target, temperature, use_reentrant=False) for hidden, target in pieces]
     return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
+
+
+def _score(
+    head: torch.nn.Module, hidden_nD: torch.Tensor, target_n: torch.Tensor, temperature: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    logprobs = torch.log_softmax(head(hidden_nD).float() / temperature, -1)
+    with torch.no_grad():
+        entropy = -(logprobs.exp() * logprobs).sum(-1)
+    return logprobs.gather(1, target_n[:, None])[:, 0], entropy
+
+
+def _chunked(
+    head: torch.nn.Linear, hidden_nD: torch.Tensor, target_n: torch.Tensor, temperature: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """TRL's fused head: tiles of tokens × vocabulary, an online log-sum-exp, recomputed backward."""
+    from trl.kernels import ChunkedLogProbFunction  # slow to import, and only large vocabularies need it
+
+    entries = _TILE_CUDA if hidden_nD.is_cuda else _TILE_CPU
+    width = max(256, entries // min(len(target_n), _TILE_TOKENS))
+    logprobs, entropy, *_ = ChunkedLogProbFunction.apply(
+        hidden_nD, head.weight, head.bias, target_n, temperature, width, None, 1.0, ("entropy",)
+    )
+    return logprobs, entropy.detach()
 
 
 def _sampled_positions(rollouts: Sequence[Rollout], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,0 +1,93 @@
+"""Peak memory and time of the log-prob head, plain and fused; write docs/results/bench_head.csv.
+
+python scripts/bench_head.py [--vocabulary 248320 --width 2560 --tokens 256 1024]
+
+Each case runs in a process of its own. Peak is the largest resident memory above weights, hidden states, the gradient
+of these and (where the head is trained) the one gradient of its weights that no method can do without.
+"""
+
+import argparse
+import csv
+import json
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import torch
+
+from intraskill.runtime import logprobs
+
+OUT = Path(__file__).parents[1] / "docs" / "results" / "bench_head.csv"
+COLUMNS = ("head", "trained", "vocabulary", "width", "tokens", "peak_mib", "seconds", "checksum")
+
+
+def resident_peak() -> float:
+    """Largest resident memory of this process so far, MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def warm_up() -> None:
+    """Load what both heads import and allocate once, so that it does not count."""
+    small = torch.nn.Linear(8, 2**13, bias=False)
+    hidden = torch.randn(2**10, 8, requires_grad=True)
+    target = torch.zeros(2**10, dtype=torch.long)
+    for scored, _ in (
+        logprobs._score(small, hidden[:9], target[:9], 1.0),
+        logprobs._chunked(small, hidden, target, 1.0),
+    ):
+        scored.sum().backward()
+
+
+def measure(kind: str, trained: bool, vocabulary: int, width: int, tokens: int) -> dict[str, float | str | int]:
+    """Run one forward and backward pass; this process must have done nothing larger before."""
+    generator = torch.Generator().manual_seed(0)
+    head = torch.nn.Linear(width, vocabulary, bias=False).requires_grad_(trained)
+    hidden = torch.randn(tokens, width, generator=generator, requires_grad=True)
+    target = torch.randint(vocabulary, (tokens,), generator=generator)
+    with torch.no_grad():
+        head.weight.normal_(0, 0.02, generator=generator)
+    warm_up()
+    before, began = resident_peak(), time.perf_counter()
+    if kind == "plain":
+        scored, _ = logprobs._score(head, hidden, target, 1.0)
+    else:
+        scored, _ = logprobs._head(SimpleNamespace(head=head), hidden, target, 1.0)  # type: ignore[arg-type]
+    scored.sum().backward()
+    seconds = time.perf_counter() - began
+    gradients = hidden.numel() + (head.weight.numel() if trained else 0)
+    peak = resident_peak() - before - gradients * 4 / 2**20
+    values = (kind, trained, vocabulary, width, tokens, round(peak, 1), round(seconds, 2), float(hidden.grad.norm()))
+    return dict(zip(COLUMNS, values, strict=True))
+
+
+def main() -> None:
+    """Measure every case in a fresh process and write the rows."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--vocabulary", type=int, default=248_320)
+    parser.add_argument("--width", type=int, default=2_560)
+    parser.add_argument("--tokens", type=int, nargs="+", default=[256, 1024])
+    parser.add_argument("--case", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.case:
+        kind, trained, tokens = json.loads(arguments.case)
+        print(json.dumps(measure(kind, trained, arguments.vocabulary, arguments.width, tokens)))
+        return
+    with OUT.open("w", newline="") as file:
+        rows = csv.DictWriter(file, COLUMNS)
+        rows.writeheader()
+        for trained in (False, True):
+            for tokens in arguments.tokens:
+                for kind in ("plain", "fused"):
+                    case = ["--case", json.dumps([kind, trained, tokens])]
+                    size = ["--vocabulary", str(arguments.vocabulary), "--width", str(arguments.width)]
+                    done = subprocess.run([sys.executable, __file__, *size, *case], capture_output=True, check=True)
+                    row = json.loads(done.stdout)
+                    rows.writerow(row)
+                    print(*(f"{key}={row[key]}" for key in COLUMNS), flush=True)
+
+
+if __name__ == "__main__":
+    main()
