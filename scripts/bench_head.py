@@ -57,6 +57,7 @@ def measure(kind: str, trained: bool, vocabulary: int, width: int, tokens: int) 
         scored, _ = logprobs._head(SimpleNamespace(head=head), hidden, target, 1.0)  # type: ignore[arg-type]
     scored.sum().backward()
     seconds = time.perf_counter() - began
+    assert hidden.grad is not None
     gradients = hidden.numel() + (head.weight.numel() if trained else 0)
     peak = resident_peak() - before - gradients * 4 / 2**20
     values = (kind, trained, vocabulary, width, tokens, round(peak, 1), round(seconds, 2), float(hidden.grad.norm()))
