@@ -42,6 +42,7 @@ class ShopSession:
         self._words = world.strings
         self._task: ShopTask | None = None
         self._now = Snapshot()
+        self._listed: tuple[Snapshot | None, tuple[str, ...]] = (None, ())
 
     def reset(self, task_id: str) -> Opening:
         """Start the episode of one task.
@@ -60,9 +61,9 @@ class ShopSession:
         self._require_open()
         call = read_call(action, PARAMETERS)
         if isinstance(call, str):
-            return self._after(ToolCall("", ""), call)
-        feedback = self._search(call.argument) if call.name == "search" else self._click(call.argument)
-        return self._after(call, feedback)
+            return self._after(ToolCall("", ""), call, {})
+        moved = self._search(call.argument) if call.name == "search" else self._click(call.argument)
+        return self._after(call, "executed", moved) if isinstance(moved, dict) else self._after(call, moved, {})
 
     def terminate(self, reason: str) -> Outcome:
         """End the episode: zero reward on every component."""
@@ -80,35 +81,33 @@ class ShopSession:
 
     # -- actions ---------------------------------------------------------------------------------------------
 
-    def _search(self, query: str) -> str:
+    # What an action changes in the snapshot, or the feedback code that refuses it.
+
+    def _search(self, query: str) -> dict[str, Any] | str:
         if self._now.page != "search_home":
             return "search_unavailable"
         results = self._world.index.search(query, self._world.settings.max_results)
-        self._now = replace(self._now, page="search_results", query=query, results=results, index=0)
-        return "executed"
+        return {"page": "search_results", "query": query, "results": results, "index": 0}
 
-    def _click(self, value: str) -> str:
+    def _click(self, value: str) -> dict[str, Any] | str:
         if value not in self._actions():
             return self._refusal(value)
         now, words = self._now, self._words
         if value == words.back:
-            self._now = Snapshot(last_action=now.last_action)
-        elif now.page == "search_results":
+            return {"page": "search_home", "query": "", "results": (), "index": 0, "product_id": "", "selected": {}}
+        if now.page == "search_results":
             turn = {words.next: 1, words.prev: -1}.get(value)
             if turn is None:
-                self._now = replace(now, page="product_detail", product_id=value, selected={})
-            else:
-                self._now = replace(now, index=now.index + turn)
-        elif value == words.prev:
-            self._now = replace(now, page="product_detail" if now.page == "information_subpage" else "search_results")
-        elif value == words.attributes:
-            self._now = replace(now, page="information_subpage")
-        elif value == words.buy:
-            self._now = replace(now, page="terminal", termination="purchase")
-        else:
-            axis, _, chosen = value.partition("=")
-            self._now = replace(now, selected={**now.selected, axis: chosen})
-        return "executed"
+                return {"page": "product_detail", "product_id": value, "selected": {}}
+            return {"index": now.index + turn}
+        if value == words.prev:
+            return {"page": "product_detail" if now.page == "information_subpage" else "search_results"}
+        if value == words.attributes:
+            return {"page": "information_subpage"}
+        if value == words.buy:
+            return {"page": "terminal", "termination": "purchase"}
+        axis, _, chosen = value.partition("=")
+        return {"selected": {**now.selected, axis: chosen}}
 
     def _refusal(self, value: str) -> str:
         if self._now.page == "product_detail":
@@ -128,7 +127,7 @@ class ShopSession:
         state: dict[str, Any] = {
             "page_type": now.page,
             "search_available": now.page == "search_home",
-            "actions": self._actions(),
+            "actions": list(self._actions()),
             "last_action": now.last_action,
         }
         if now.page == "search_results":
@@ -149,7 +148,13 @@ class ShopSession:
     def _num_pages(self) -> int:
         return -(-len(self._now.results) // self._world.settings.page_size)
 
-    def _actions(self) -> list[str]:
+    def _actions(self) -> tuple[str, ...]:
+        """What can be clicked now; listed once for a page, where both the state and the next click read it."""
+        if self._listed[0] is not self._now:
+            self._listed = (self._now, tuple(self._list_actions()))
+        return self._listed[1]
+
+    def _list_actions(self) -> list[str]:
         now, words = self._now, self._words
         if now.page == "search_results":
             turns = [words.next] * (now.index + 1 < self._num_pages) + [words.prev] * (now.index > 0)
@@ -169,14 +174,14 @@ class ShopSession:
             "page": self._now.index + 1,
             "total_pages": self._num_pages,
             "total_results": len(self._now.results),
-            "products": [_row(product, first + i + 1) for i, product in enumerate(shown)],
+            "products": [_row(product) | {"rank": first + i + 1} for i, product in enumerate(shown)],
         }
 
     def _product_state(self, product: Product) -> dict[str, Any]:
         selected = dict(self._now.selected)
         missing = [axis for axis in product.axes if axis not in selected]
         return {
-            "product": _row(product, 0) | {"attributes": list(product.attributes), "bullets": list(product.bullets)},
+            "product": _row(product) | {"attributes": list(product.attributes), "bullets": list(product.bullets)},
             "selected_options": selected,
             "available_options": {axis: [o.value for o in values] for axis, values in product.axes.items()},
             "missing_option_axes": missing,
@@ -187,10 +192,10 @@ class ShopSession:
     def _text(self, state: dict[str, Any]) -> str:
         return render(state, self._world.settings.renderer, self._world.settings.language)
 
-    def _after(self, call: ToolCall, feedback: str) -> Outcome:
+    def _after(self, call: ToolCall, feedback: str, changes: dict[str, Any]) -> Outcome:
         valid = feedback == "executed"
         noted = {"action": call.argument, "valid": valid, "reason": feedback, "message": self._words.messages[feedback]}
-        self._now = replace(self._now, last_action=noted)
+        self._now = replace(self._now, last_action=noted, **changes)
         state = self.state
         done = self._now.page == "terminal"
         parts = self._world.score(self._task_id, self._now.product_id, self._now.selected) if done else {}
@@ -220,8 +225,9 @@ class ShopSession:
         _ = self._task_id
 
 
-def _row(product: Product, rank: int) -> dict[str, Any]:
-    row = {
+def _row(product: Product) -> dict[str, Any]:
+    """The product as a fresh dictionary: what a caller does to a state never reaches the shared catalogue."""
+    return {
         "id": product.id,
         "title": product.title,
         "brand": product.brand,
@@ -229,4 +235,3 @@ def _row(product: Product, rank: int) -> dict[str, Any]:
         "price": product.price,
         "key_attributes": list(product.attributes[:10]),
     }
-    return row | {"rank": rank} if rank else row
