@@ -33,10 +33,10 @@ def text_of(value: object) -> str:
 
 
 def texts_of(value: object) -> tuple[str, ...]:
-    """Return the non-blank texts of a list, of a list written as text, or of one text; repeats are dropped."""
+    """Return the non-blank texts of a list, of a list written as text, or of one text, in order."""
     value = structure_of(value)
     items = value if isinstance(value, list | tuple) else value.values() if isinstance(value, Mapping) else [value]
-    return tuple(dict.fromkeys(filter(None, map(text_of, items))))
+    return tuple(filter(None, map(text_of, items)))
 
 
 def structure_of(value: object) -> object:

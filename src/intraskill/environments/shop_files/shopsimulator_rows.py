@@ -42,7 +42,7 @@ def load_shopsimulator(path: str | Path) -> Loaded:
     """
     rows = read_rows(path, "path")
     _check_kind(rows, path)
-    ledger, tags = Ledger(), dict[str, str]()
+    ledger, roles = Ledger(), dict[str, Split]()
     crossing: list[str] = []
     for number, row in enumerate(rows, start=1):
         name = text_of(row.get("asin")) if isinstance(row, Mapping) else ""
@@ -50,7 +50,7 @@ def load_shopsimulator(path: str | Path) -> Loaded:
             if not name:
                 raise UnusableError("the row has no asin" if isinstance(row, Mapping) else "the row is no object")
             tag = text_of(row.get("tag")).casefold()
-            if tags.setdefault(name, tag) != tag:
+            if tag in _ROLES and roles.setdefault(name, _ROLES[tag]) != _ROLES[tag]:
                 crossing.append(name)
             if name in ledger.products:
                 raise UnusableError("an earlier row has the same asin")
