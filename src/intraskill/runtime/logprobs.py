@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import torch
 from torch.utils.checkpoint import checkpoint
-from transformers import DynamicCache
 
 from intraskill.method.errors import offenders
 from intraskill.method.rollouts import Rollout
 from intraskill.runtime.policy import Policy
+from intraskill.runtime.prefix_cache import prefix_cache
 
 _LOGITS_AT_ONCE = 2**22
 """Most logits that the plain head computes at once, 16 MiB in float32."""
@@ -117,7 +117,7 @@ def _shared_hidden(policy: Policy, rollouts: Sequence[Rollout]) -> torch.Tensor:
         raise ValueError(f"{len(prompts)} different prompts in a batch that should share one prefix")
     device = policy.device
     prefix = torch.tensor([prompts.pop()], device=device)
-    cache = DynamicCache(config=policy.causal.config)
+    cache = prefix_cache(policy.causal.config)
     hidden = policy.backbone(input_ids=prefix, past_key_values=cache, use_cache=True).last_hidden_state[:, -1:]
     hidden = hidden.expand(len(rollouts), -1, -1)
     rows = [rollout.token_ids[:-1] for rollout in rollouts]
