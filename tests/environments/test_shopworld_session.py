@@ -121,6 +121,28 @@ def test_no_page_ever_shows_the_goal(world: ShopWorld) -> None:
         assert not any(word in keys for word in ("goal", "reward", "target", "answer", "r_att"))
 
 
+def spoil(value: object) -> None:
+    """Empty every list and dictionary inside a state."""
+    if isinstance(value, dict | list):
+        for part in list(value.values() if isinstance(value, dict) else value):
+            spoil(part)
+        value.clear()
+
+
+def test_a_state_belongs_to_its_caller(world: ShopWorld) -> None:
+    task_id = world.tasks("train")[0].id
+    untouched, spoilt = product_page(world, task_id), product_page(world, task_id)
+    for state in (spoilt[1].state, spoilt[0].state):
+        spoil(state)
+        assert not state
+    for value in (PREV, BACK):
+        wanted, found = (click(session, value) for session, _ in (untouched, spoilt))
+        assert found.observation == wanted.observation and found.state == wanted.state
+        spoil(found.state)
+        assert spoilt[0].state == untouched[0].state
+    assert product_page(world, task_id)[1].state["product"]["key_attributes"]
+
+
 def test_termination_scores_zero_on_every_component(world: ShopWorld) -> None:
     session = world.open()
     session.reset(world.tasks("train")[0].id)

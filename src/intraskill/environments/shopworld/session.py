@@ -128,7 +128,7 @@ class ShopSession:
             "page_type": now.page,
             "search_available": now.page == "search_home",
             "actions": list(self._actions()),
-            "last_action": now.last_action,
+            "last_action": None if now.last_action is None else dict(now.last_action),
         }
         if now.page == "search_results":
             state |= self._results_state()
