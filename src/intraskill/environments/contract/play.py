@@ -158,7 +158,7 @@ def difference(one: Trace, other: Trace) -> str:
     if one.opening != other.opening:
         return f"task {one.task_id}, reset: {_fields(one.opening, other.opening)}"
     for number, (left, right) in enumerate(zip(one.outcomes, other.outcomes, strict=False), start=1):
-        if left != right:
+        if left != right and repr(left) != repr(right):  # a NaN differs from itself, and is another rule's matter
             return f"task {one.task_id}, action {number}: {_fields(left, right)}"
     if one.fault != other.fault or len(one.outcomes) != len(other.outcomes):
         return f"task {one.task_id}, action {len(one.actions)}: {one.fault or 'no error'} / {other.fault or 'no error'}"

@@ -1,0 +1,381 @@
+"""A shop served over HTTP: what a client meets is the in-process world, step by step, and no request breaks it."""
+
+import json
+import threading
+import urllib.error
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
+
+import pytest
+
+from intraskill.environments.contract import check_environment
+from intraskill.environments.contract.check import violated
+from intraskill.environments.contract.play import Trace, difference, session_of, step, wander
+from intraskill.environments.protocol import Opening, Outcome
+from intraskill.environments.remote_shop import RemoteShop
+from intraskill.environments.serve import ServeSettings, ShopServer
+from intraskill.environments.serve.agentgym_dialect import spelled
+from intraskill.environments.serve.desk import Desk
+from intraskill.environments.serve.programme import as_call
+from intraskill.environments.serve.refusal import Refusal
+from intraskill.environments.shopworld import ShopWorld
+from intraskill.environments.shopworld.expert import Oracle
+from intraskill.environments.shopworld.session import PARAMETERS
+from intraskill.environments.tool_calls import write_call
+from intraskill.method.errors import ConfigError, SplitError
+
+LANGUAGES = ("plain", "en", "zh")
+EPISODES = 6
+THREADS = 4
+LEASE_S = 600.0
+
+
+def world_of(language, **options):
+    return ShopWorld("tiny", 0, language=language, **options)
+
+
+def serving(world, **settings):
+    return ShopServer(world, ServeSettings(port=0, **settings))
+
+
+def remote(server, **options):
+    return RemoteShop(url=server.url, slots=8, backoff_s=0.01, **options)
+
+
+def scripted(world, task_id):
+    """Play what an expert does, with every kind of mistake before it."""
+    oracle = Oracle(world.shop_task(task_id).goal, world.strings)
+    with session_of(world) as session:
+        trace = Trace(task_id, session.reset(task_id))
+        for text in ("hm", write_call("search", "query", " "), write_call("click", "value", "nowhere")):
+            trace = step(session, trace, text)
+        while not trace.done:
+            call = oracle.act(trace.states[-1])
+            trace = step(session, trace, write_call(call.name, PARAMETERS[call.name], call.argument))
+    return trace
+
+
+def followed(environment, trace):
+    with session_of(environment) as session:
+        again = Trace(trace.task_id, session.reset(trace.task_id))
+        for action in trace.actions:
+            again = step(session, again, action)
+    return again
+
+
+def post(url, route, body, method="POST"):
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    request = urllib.request.Request(url + route, data=data if method == "POST" else None, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=10) as reply:
+            return reply.status, json.load(reply)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+def get(url, route):
+    return post(url, route, {}, "GET")
+
+
+def shop(url, action, **body):
+    return post(url, "/api/shop_agent", {"action": action, **body})
+
+
+# -- parity ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("renderer", ["structured", "sep"])
+def test_a_leased_shop_answers_as_the_world_in_process_step_by_step(language, renderer):
+    world = world_of(language, renderer=renderer)
+    ids = [task.id for task in world.tasks("train")[:EPISODES]]
+    traces = [scripted(world, task_id) for task_id in ids] + [wander(world, task_id, 1) for task_id in ids]
+    assert sum(trace.done for trace in traces) >= EPISODES
+    with serving(world) as server:
+        shop = remote(server)
+        assert [task.id for task in shop.tasks("train")] == [task.id for task in world.tasks("train")]
+        assert [difference(trace, followed(shop, trace)) for trace in traces] == [""] * len(traces)
+        assert server.programme.desk.free_slots == server.programme.desk.slots
+        other = wander(world_of(language, renderer=renderer, page_size=3), ids[0], 1)
+        assert difference(other, followed(shop, other)) != ""
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_four_threads_see_what_the_world_in_process_shows(language):
+    world = world_of(language)
+    traces = [wander(world, task.id, seed) for seed in range(2) for task in world.tasks("skill_validation")[:EPISODES]]
+    with serving(world) as server, ThreadPoolExecutor(THREADS) as pool:
+        shop = remote(server)
+        found = list(pool.map(lambda trace: difference(trace, followed(shop, trace)), traces))
+    assert found == [""] * len(traces)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_an_agentgym_shop_shows_the_same_pages_and_pays_the_same_raw_reward(language):
+    world = world_of(language, renderer="sep")
+    ids = [task.id for task in world.tasks("train")[:EPISODES]]
+    traces = [scripted(world, task_id) for task_id in ids] + [wander(world, task_id, 2) for task_id in ids]
+    with serving(world, dialect="webshop-agentgym") as server:
+        shop = remote(server, dialect="webshop-agentgym")
+        for trace in traces:
+            again = followed(shop, trace)
+            assert trace.opening.instruction in again.opening.instruction
+            assert trace.opening.observation == again.opening.observation
+            for ours, theirs in zip(trace.outcomes, again.outcomes, strict=True):
+                assert (ours.feedback, ours.done, ours.tool, ours.argument) == (
+                    theirs.feedback,
+                    theirs.done,
+                    theirs.tool,
+                    theirs.argument,
+                )
+                assert ours.done or ours.observation == theirs.observation
+                assert ours.parts.get("r_loose") == theirs.parts.get("r_loose")
+                assert ours.state["actions"] == theirs.state["actions"]
+
+
+def test_a_served_shop_keeps_the_contract_of_an_environment():
+    with serving(world_of("en")) as server:
+        findings = check_environment(remote(server), again=lambda: remote(server), tasks=4)
+    assert violated(findings) == []
+
+
+# -- leases ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def url():
+    with serving(world_of("en"), slots=3, wait_s=0.2) as server:
+        yield server.url
+
+
+def begin(url, idx=0):
+    status, reply = shop(url, "reset", idx=idx)
+    assert status == 200
+    return {name: reply["result"][name] for name in ("env_idx", "lease_id")}
+
+
+def test_a_lease_is_released_once_and_then_stale(url):
+    free = get(url, "/healthz")[1]["free_slots"]
+    lease = begin(url)
+    assert get(url, "/healthz")[1]["free_slots"] == free - 1
+    assert shop(url, "release_one", **lease)[0] == 200
+    for action, more in (
+        ("release_one", {}),
+        ("interact", {"response": "search[mug]"}),
+        ("terminate", {"termination_reason": "action_limit"}),
+    ):
+        status, reply = shop(url, action, **lease, **more)
+        assert status == 409 and "stale" in reply["result"]["error"]
+    assert get(url, "/healthz")[1]["free_slots"] == free
+
+
+def test_a_lease_of_another_client_does_not_act_in_its_slot(url):
+    first = begin(url)
+    assert shop(url, "release_one", **first)[0] == 200
+    second = begin(url)
+    assert second["env_idx"] == first["env_idx"] and second["lease_id"] != first["lease_id"]
+    assert shop(url, "interact", **first, response="search[mug]")[0] == 409
+    assert shop(url, "interact", **second, response="search[mug]")[0] == 200
+    assert shop(url, "release_one", **second)[0] == 200
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"action": "dance"},
+        {"action": "reset"},
+        {"action": "reset", "idx": 100000},
+        {"action": "reset", "idx": -1},
+        {"action": "reset", "idx": "0"},
+        {"action": "reset", "idx": True},
+        {"action": "reset", "idx": 0, "include_private_goal": True},
+        {"action": "reset", "idx": 0, "interaction_mode": "multi_turn"},
+        {"action": "interact", "response": "search[mug]"},
+        {"action": "interact", "env_idx": "0", "lease_id": "x", "response": "search[mug]"},
+        {"action": "terminate", "env_idx": 0, "lease_id": "x", "termination_reason": "bored"},
+        b"{",
+        b"[1]",
+        b"\xff",
+    ],
+    ids=str,
+)
+def test_a_malformed_request_is_400_with_a_json_error_and_takes_no_slot(url, body):
+    free = get(url, "/healthz")[1]["free_slots"]
+    status, reply = post(url, "/api/shop_agent", body)
+    assert status == 400 and reply["result"]["error"]
+    assert get(url, "/healthz")[1]["free_slots"] == free
+
+
+def test_unknown_routes_are_404(url):
+    assert get(url, "/nothing")[0] == post(url, "/nothing", {})[0] == 404
+    assert get(url, "/healthz")[0] == 200
+
+
+def test_an_action_text_that_is_no_call_is_feedback_and_a_step_after_the_end_is_400(url):
+    lease = begin(url)
+    for text, code in (
+        ("buy it", "invalid_format"),
+        ("buy[it]", "invalid_format"),
+        ("search[ ]", "empty_argument"),
+        ("click[x]", "unavailable_action"),
+    ):
+        status, reply = shop(url, "interact", **lease, response=text)
+        feedback = reply["result"]["action_feedback"]
+        assert status == 200 and feedback["reason"] == code and not feedback["valid"]
+    assert shop(url, "interact", **lease, response=7)[0] == 400
+    ended = shop(url, "terminate", **lease, termination_reason="generation_length")[1]["result"]
+    assert ended["done"] and ended["reward"] == 0.0 and set(ended["reward_detail"].values()) == {0.0}
+    assert ended["termination_reason"] == "generation_length" and ended["purchase"] == {}
+    assert shop(url, "interact", **lease, response="search[mug]")[0] == 400
+    assert shop(url, "release_one", **lease)[0] == 200
+
+
+def test_a_reset_waits_for_a_slot_and_gives_up_with_500(url):
+    leases = [begin(url) for _ in range(3)]
+    status, reply = shop(url, "reset", idx=0)
+    assert status == 500 and "3 slots" in reply["result"]["error"]
+    timer = threading.Timer(0.05, lambda: shop(url, "release_one", **leases.pop()))
+    timer.start()
+    leases.append(begin(url))
+    timer.join()
+    assert [shop(url, "release_one", **lease)[0] for lease in leases] == [200] * 3
+
+
+def test_a_purchase_says_what_was_bought_and_never_the_goal():
+    world = world_of("en")
+    task_id = world.tasks("train")[0].id
+    goal = world.shop_task(task_id).goal
+    with serving(world) as server:
+        lease, replies = begin(server.url), []
+        for action in scripted(world, task_id).actions[3:]:
+            call = json.loads(action.split("\n")[1])
+            text = f"{call['name']}[{next(iter(call['arguments'].values()))}]"
+            replies.append(shop(server.url, "interact", **lease, response=text)[1]["result"])
+    last = replies[-1]
+    assert last["purchase"] == {
+        "asin": goal.product_id,
+        "options": dict(goal.options),
+        "price": world.catalogue.by_id[goal.product_id].price_of(goal.options),
+    }
+    assert last["reward"] == last["reward_detail"]["r_strict"] == 1.0 and last["termination_reason"] == "purchase"
+    assert not [key for reply in replies for key in reply if "goal" in key]
+    assert all(reply["reward_detail"] == reply["purchase"] == {} for reply in replies[:-1])
+
+
+def test_a_lease_that_nobody_uses_expires_and_one_in_use_does_not():
+    now = [0.0]
+    desk = Desk(2, LEASE_S, 0.0, clock=lambda: now[0])
+    kept, forgotten = desk.take(), desk.take()
+    with pytest.raises(Refusal, match="2 slots"):
+        desk.take()
+    now[0] = LEASE_S - 1
+    assert desk.held(kept.env_idx, kept.lease_id) is kept and desk.free_slots == 0
+    now[0] = LEASE_S + 1
+    assert desk.free_slots == 1 and desk.held(kept.env_idx, kept.lease_id) is kept
+    assert desk.take().lease_id != forgotten.lease_id
+    assert not desk.release(forgotten) and desk.free_slots == 0
+    with pytest.raises(Refusal, match="stale"):
+        desk.held(forgotten.env_idx, forgotten.lease_id)
+
+
+def test_without_persona_the_whole_request_is_shown():
+    world = world_of("en")
+    idx, task = next((i, t) for i, t in enumerate(world.tasks("train")) if world.shop_task(t.id).persona)
+    with serving(world) as server:
+        full = shop(server.url, "reset", idx=idx, if_persona=False)[1]["result"]
+        part = shop(server.url, "reset", idx=idx, if_persona=True)[1]["result"]
+    assert (full["task_instruction"], full["user_persona"]) == (world.shop_task(task.id).instruction, None)
+    assert (part["task_instruction"], part["user_persona"]) == (
+        world.shop_task(task.id).request,
+        world.shop_task(task.id).persona,
+    )
+
+
+# -- what is served --------------------------------------------------------------------------------------------------
+
+
+def test_the_test_split_is_served_only_when_it_is_named():
+    world = world_of("en")
+    test_ids = {task.id for task in world.tasks("test")}
+    with serving(world) as server:
+        offered = get(server.url, "/manifest")[1]
+        assert offered["environment_version"] == get(server.url, "/healthz")[1]["environment_version"] == world.version
+        assert not test_ids & {task["id"] for task in offered["tasks"]}
+        assert remote(server).tasks("test") == ()
+    with serving(world, splits=("train", "test")) as server:
+        assert test_ids <= {task["id"] for task in get(server.url, "/manifest")[1]["tasks"]}
+    with pytest.raises(SplitError, match="exam"):
+        serving(world, splits=("exam",))
+
+
+def test_settings_that_make_no_sense_are_refused():
+    world = world_of("en")
+    with pytest.raises(ConfigError, match="shopsim-upstream"):
+        ServeSettings(dialect="shopsim-upstream")
+    with pytest.raises(ConfigError, match="slots"):
+        ServeSettings(slots=0)
+    with pytest.raises(ConfigError, match="hold no task"):
+        ShopServer(world, ServeSettings(port=0, splits=()))
+    with serving(world) as server:
+        taken = urlsplit(server.url).port
+        with pytest.raises(ConfigError, match="--port"):
+            ShopServer(world, ServeSettings(port=taken))
+
+
+def test_a_failure_of_the_shop_is_500_and_keeps_no_lease():
+    world = world_of("en")
+
+    class Broken:
+        def reset(self, task_id):
+            raise KeyError("gold-product-b0123")
+
+    with serving(world) as server:
+        real, world.open = world.open, Broken
+        status, reply = shop(server.url, "reset", idx=0)
+        assert status == 500 and "KeyError" in reply["result"]["error"] and "gold" not in reply["result"]["error"]
+        assert server.programme.desk.free_slots == server.programme.desk.slots
+        world.open = real
+        assert shop(server.url, "reset", idx=0)[0] == 200
+
+
+def test_agentgym_slots_are_created_reset_again_and_closed():
+    with serving(world_of("en"), dialect="webshop-agentgym", slots=2) as server:
+        url = server.url
+        assert get(url, "/")[1] == "ok"
+        env_idx = post(url, "/create", {})[1]
+        assert isinstance(env_idx, int)
+        assert get(url, f"/observation?env_idx={env_idx}")[0] == 400
+        for session_id in (0, "1"):
+            page, nothing = post(url, "/reset", {"env_idx": env_idx, "session_id": session_id})[1]
+            assert page.startswith("WebShop [SEP] Instruction: [SEP] ") and nothing is None
+            assert page == get(url, f"/observation?env_idx={env_idx}")[1]
+        assert get(url, f"/available_actions?env_idx={env_idx}")[1] == {"has_search_bar": True, "clickables": []}
+        reply = post(url, "/step", {"env_idx": env_idx, "action": "search[mug]"})[1]
+        assert set(reply) == {"state", "reward", "done", "info"} and reply["reward"] == 0 and not reply["done"]
+        buttons = get(url, f"/available_actions?env_idx={env_idx}")[1]
+        assert not buttons["has_search_bar"] and "back to search" in buttons["clickables"]
+        assert post(url, "/close", {"env_idx": env_idx})[1] == {"closed": True}
+        assert post(url, "/close", {"env_idx": env_idx})[0] == 404
+        assert post(url, "/step", {"env_idx": env_idx, "action": "search[mug]"})[0] == 404
+        assert get(url, "/observation?env_idx=x")[0] == 404
+
+
+def test_webshop_spellings_are_understood_only_where_they_mean_one_button():
+    actions = ["color=red", "color=blue", "trim=blue", "buy now", "< prev"]
+    assert spelled("click[Buy Now]", actions) == "click[buy now]"
+    assert spelled("click[red]", actions) == "click[color=red]"
+    assert spelled("click[blue]", actions) == "click[blue]"
+    assert spelled("search[Red]", actions) == "search[Red]"
+
+
+def test_an_action_text_is_one_call_whatever_its_argument_holds():
+    assert as_call("search[a [b] c]") == write_call("search", "query", "a [b] c")
+    assert as_call(" click[color=red] ") == write_call("click", "value", "color=red")
+    assert as_call("hack[x]") == "hack[x]" and as_call("search") == "search"
+
+
+def test_the_records_that_parity_compares_are_whole():
+    fields = {"observation", "state", "feedback", "tool", "argument", "done", "reward", "parts", "termination"}
+    assert set(Outcome.__slots__) == fields
+    assert set(Opening.__slots__) == {"instruction", "persona", "observation", "state"}
