@@ -115,13 +115,14 @@ _CONDITION_REMEDIES = {
 }
 
 
-def audit_conditions(arms: Mapping[str, list[Scored]]) -> Conditions:
-    """Return the shared conditions; in each field the most common value is the reference."""
+def audit_conditions(arms: Mapping[str, list[Scored]], given: Conditions | None = None) -> Conditions:
+    """Return the shared conditions: those given, or else in each field the most common value."""
     rollouts = [(arm, s) for arm, scored in arms.items() for s in scored]
     reference: dict[str, str] = {}
     for name in (f.name for f in fields(Conditions)):
         votes = Counter(getattr(s.conditions, name) for _, s in rollouts)
         value = VALIDATION_SPLIT if name == "split" else min(votes, key=lambda v: (-votes[v], v))
+        value = value if given is None else getattr(given, name)
         found = {f"{arm} {s}": getattr(s.conditions, name) for arm, s in rollouts}
         _refuse(
             {f"{rollout} ({other})" for rollout, other in found.items() if other != value},
@@ -169,6 +170,22 @@ def audit_rewards(arms: Mapping[str, list[Scored]]) -> tuple[str, ...]:
         f"give {MAIN_PART} as the main reward",
     )
     return tuple(sorted(names))
+
+
+def audit_shown_arm(
+    arm: str, rollouts: Iterable[Scored], tasks: Collection[str], shown: Visible, conditions: Conditions
+) -> list[Scored]:
+    """Return the completed rollouts of an arm that shows one set of chunks on some of a gate's tasks, or refuse."""
+    done = completed(arm, rollouts)
+    _refuse({str(s) for s in done if s.task_id not in tasks}, f"{arm} rollouts of tasks without a pair", "remove them")
+    audit_conditions({arm: done}, conditions)
+    _refuse(
+        {str(s) for s in done if s.visible != shown},
+        f"{arm} rollouts saw another visible set than the {len(shown)} chunks of their arm",
+        "run them again with these chunks",
+    )
+    audit_rewards({arm: done})
+    return done
 
 
 def _refuse_where(
