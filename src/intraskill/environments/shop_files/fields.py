@@ -4,7 +4,7 @@ import ast
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from intraskill.environments.shopworld.catalogue import OptionValue
@@ -22,20 +22,16 @@ class UnusableError(ValueError):
 
 def text_of(value: object) -> str:
     """Return one line of text; ``""`` for anything that stands for nothing."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    if isinstance(value, Mapping):
-        return " ".join(filter(None, map(text_of, value.values())))
-    if isinstance(value, list | tuple):
-        return " ".join(filter(None, map(text_of, value)))
-    text = " ".join(str(value).split())
-    return "" if text.casefold() in _NOTHING else text
+    if isinstance(value, dict | list | tuple):
+        return " ".join(filter(None, map(text_of, value.values() if isinstance(value, dict) else value)))
+    text = " ".join((value if isinstance(value, str) else str(value)).split())
+    return "" if len(text) < 5 and text.casefold() in _NOTHING else text
 
 
 def texts_of(value: object) -> tuple[str, ...]:
     """Return the non-blank texts of a list, of a list written as text, or of one text, in order."""
     value = structure_of(value)
-    items = value if isinstance(value, list | tuple) else value.values() if isinstance(value, Mapping) else [value]
+    items = value if isinstance(value, list | tuple) else value.values() if isinstance(value, dict) else [value]
     return tuple(filter(None, map(text_of, items)))
 
 
@@ -58,6 +54,8 @@ def prices_of(value: object) -> tuple[float, float] | None:
 
     Nothing, an unreadable text and 0 (which the files use for "unknown") give ``None``.
     """
+    if value is None or value == "":
+        return None
     found = [price for price in _prices(structure_of(value)) if price > 0 and math.isfinite(price)]
     return (min(found), max(found)) if found else None
 
@@ -94,7 +92,7 @@ def axes_of(value: object) -> Axes:
         UnusableError: when the field is neither an object nor nothing.
     """
     value = structure_of(value)
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         if isinstance(value, list) and value or text_of(value):
             raise UnusableError(f"options are a {type(value).__name__}, not an object of axes")
         return {}
@@ -110,10 +108,10 @@ def axes_of(value: object) -> Axes:
 
 
 def _values(content: Any) -> Iterable[tuple[str, float | None]]:
-    if isinstance(content, Mapping):
+    if isinstance(content, dict):
         content = [content] if "value" in content else [{"value": k, "price": v} for k, v in content.items()]
     for item in content if isinstance(content, list | tuple) else [content]:
-        if isinstance(item, Mapping):
+        if isinstance(item, dict):
             found = prices_of(item.get("price")) or prices_of(item.get("price_string"))
             yield text_of(item.get("value")), found[1] if found else None
         else:

@@ -96,7 +96,7 @@ def _product(name: str, row: Mapping[str, Any], ledger: Ledger) -> Product:
     axes, price = variants(axes_of(row.get("customization_options")), pricing)
     if pricing and pricing[0] < pricing[1] and price == pricing[1]:
         ledger.note("a price range without a price per variant, read as its upper end", name)
-    if any(item is None or not text_of(item) for item in _items(row.get("attribute"))):
+    if len(attributes) < len(_items(row.get("attribute"))):
         ledger.note("blank attributes among others were dropped", name)
     bullets = (
         *texts_of(row.get("small_description")),
