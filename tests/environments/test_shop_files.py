@@ -217,6 +217,7 @@ PERSONA_TEXT = "年龄: 30, 上海\n偏好: 颜色: 藏青, 深色 | 灰; 品牌
         (json.dumps(PERSONA, ensure_ascii=False), PERSONA_TEXT),
         (str(PERSONA), PERSONA_TEXT),
         ("喜欢藏青, 深色\n\n 住在上海 ", "喜欢藏青, 深色\n住在上海"),
+        ("__reasoning__: 选灰\n喜欢灰", "喜欢灰"),
         # a section inside another one stands on its own line
         ({"基本": {"年龄": 30, "偏好": {"颜色": "灰"}}}, "基本: 年龄: 30\n偏好: 颜色: 灰"),
         # the same section in two places is one section

@@ -20,7 +20,7 @@ def persona_text(value: object) -> str | None:
     """
     found = structure_of(value)
     if isinstance(found, str):
-        lines = [text_of(line) for line in found.splitlines()]
+        lines = [text_of(line) for line in found.splitlines() if not _private(line.strip().partition(":")[0])]
         return "\n".join(filter(None, lines)) or None
     sections: dict[str, list[str]] = {}
     for section, text in _sections("", found):
@@ -31,12 +31,16 @@ def persona_text(value: object) -> str | None:
     return "\n".join(lines) or None
 
 
+def _private(key: str) -> bool:
+    return key.startswith("_") or key in ANSWER_KEYS
+
+
 def _sections(section: str, value: object) -> Iterator[tuple[str, str]]:
     """Yield (section, text); an object inside an object is a section of its own name."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             name, inner = text_of(key), structure_of(inner)
-            if name.startswith("_") or name in ANSWER_KEYS:
+            if _private(name):
                 continue
             if isinstance(inner, Mapping) or not section:
                 yield from _sections(name, inner)
@@ -52,7 +56,7 @@ def _flat(value: object) -> str:
     """One line for anything inside a section."""
     if isinstance(value, Mapping):
         pairs = [(text_of(key), _flat(inner)) for key, inner in value.items()]
-        return ", ".join(f"{key}: {text}" for key, text in pairs if text and not key.startswith("_"))
+        return ", ".join(f"{key}: {text}" for key, text in pairs if text and not _private(key))
     if isinstance(value, list | tuple):
         return " | ".join(filter(None, map(_flat, value)))
     return text_of(value)
