@@ -1,5 +1,9 @@
-"""Laws 8 and 9: the published rule, slot by slot, then positive, then top K."""
+"""Laws 8 and 9: the published rule, slot by slot, then positive, then top K; and the two careful rules."""
 
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,7 +11,8 @@ from method_records import contributions, edit, ids, skill, skills_with_edits
 
 from intraskill.method.edits import Edit, pool, slots
 from intraskill.method.errors import ConfigError, EditError
-from intraskill.method.gate import Decision, Fate, GateRule, decide
+from intraskill.method.gate import Decision, DecisionRule, Fate, FdrRule, GateRule, ProbabilityRule, decide
+from intraskill.method.shrinkage import Evidence
 from intraskill.method.skill import Skill
 
 BETAS = st.sampled_from([-0.2, -0.1, 0.0, 0.05, 0.1, 0.1, 0.2])
@@ -23,6 +28,31 @@ def cases(draw: st.DrawFn) -> tuple[Skill, tuple[Edit, ...], dict[str, float], i
     current, edits = draw(skills_with_edits())
     beta = {chunk_id: draw(BETAS) for chunk_id in pool(current, edits).ids}
     return current, edits, beta, draw(st.integers(0, 6))
+
+
+def judged(names: str, edits: list[Edit], beta: dict[str, float], rule: DecisionRule, se: float = 0.05) -> Decision:
+    by_id = {ids(name)[0]: value for name, value in beta.items()}
+    found = contributions(by_id)
+    covariance_JJ = se**2 * np.eye(len(beta))
+    return decide(skill(names), edits, replace(found, se_J=np.full(len(beta), se), covariance_JJ=covariance_JJ), rule)
+
+
+@settings(max_examples=100, deadline=None)
+@given(cases(), st.sampled_from([0.01, 0.1]), st.sampled_from([GateRule, ProbabilityRule, FdrRule]))
+def test_under_every_rule_each_chunk_has_one_fate_and_no_slot_shows_two_sides(
+    case: tuple[Skill, tuple[Edit, ...], dict[str, float], int], se: float, kind: type[DecisionRule]
+) -> None:
+    current, edits, beta, top_k = case
+    found = replace(contributions(beta), se_J=np.full(len(beta), se))
+    got = decide(current, edits, found, kind(top_k))
+    everything = pool(current, edits).ids
+    assert len(got.kept) <= top_k
+    assert sorted(got.kept + got.retired + got.refused_chunks) == sorted(everything)
+    assert set(got.held) <= set(got.kept) & set(current.ids)
+    assert {change.id for change in got.taken + got.refused} == {change.id for change in edits}
+    assert set(got.reasons) == set(got.fates) == set(everything) | {change.id for change in edits}
+    for slot in slots(current, edits):
+        assert slot.allows(frozenset(got.kept))
 
 
 @settings(max_examples=200, deadline=None)
@@ -129,3 +159,139 @@ def test_contributions_of_another_pool_are_refused() -> None:
 def test_a_negative_budget_is_refused() -> None:
     with pytest.raises(ConfigError, match="top_k must be 0 or more, got -1"):
         GateRule(-1)
+
+
+@pytest.mark.parametrize(
+    ("beta", "kept", "taken"),
+    [
+        ({"a": 0.1, "X": 0.2, "Y": 0.3}, "Y", 1),
+        ({"a": 0.1, "X": 0.3, "Y": 0.2}, "X", 0),
+        ({"a": 0.3, "X": 0.3, "Y": 0.2}, "a", None),
+        ({"a": -0.1, "X": -0.2, "Y": -0.3}, "", None),
+    ],
+)
+def test_among_rival_versions_of_one_slot_the_best_wins(beta: dict[str, float], kept: str, taken: int | None) -> None:
+    rivals = [edit("a", "X"), edit("a", "Y")]
+    got = decided("a", rivals, beta)
+    assert got.kept == ids(kept)
+    assert got.taken == (() if taken is None else (rivals[taken],))
+    sure = judged("a", rivals, beta, FdrRule(9), se=0.01)
+    assert sure.kept == ids(kept)
+    assert judged("a", rivals, beta, ProbabilityRule(9), se=0.001).kept == ids(kept)
+
+
+def test_a_deletion_beside_a_rewrite_that_wins_is_not_what_happened() -> None:
+    delete, rewrite = edit("a", ""), edit("a", "X")
+    got = decided("a", [delete, rewrite], {"a": -0.1, "X": 0.2})
+    assert got.taken == (rewrite,) and got.kept == ids("X")
+    assert decided("a", [delete, rewrite], {"a": -0.1, "X": -0.2}).taken == (delete,)
+
+
+CLEAR = {"a": 0.3, "b": 0.02, "c": -0.3, "X": 0.3, "Y": 0.02, "Z": -0.3}
+
+
+def test_a_probability_gate_holds_unclear_incumbents_and_lets_unclear_candidates_wait() -> None:
+    got = judged("abc", [edit("", "X"), edit("", "Y"), edit("", "Z")], CLEAR, ProbabilityRule(9))
+    fates = {name: got.fates[ids(name)[0]] for name in CLEAR}
+    assert fates == {
+        "a": Fate.SELECTED,
+        "b": Fate.HELD_AT_FLOOR,
+        "c": Fate.UNLIKELY,
+        "X": Fate.SELECTED,
+        "Y": Fate.WAITING,
+        "Z": Fate.UNLIKELY,
+    }
+    assert got.kept == ids("abX") and got.held == ids("b")
+    assert got.retired == ids("c") and got.refused_chunks == ids("YZ")
+    reason = got.reasons[ids("Y")[0]]
+    assert reason.startswith("+0.0200 ± 0.0500, shrunk +0.0") and "P(> 0) = 0.6" in reason
+    assert reason.endswith("so it waits for more evidence")
+    published = decided("abc", [edit("", "X"), edit("", "Y"), edit("", "Z")], CLEAR)
+    assert published.kept == ids("abXY")
+
+
+def test_a_held_chunk_never_displaces_an_admitted_one() -> None:
+    got = judged("ab", [edit("", "X")], {"a": 0.3, "b": 0.04, "X": 0.3}, ProbabilityRule(2))
+    assert got.kept == ids("aX")
+    assert got.fates[ids("b")[0]] is Fate.BUDGET_EXCLUDED
+
+
+@pytest.mark.parametrize(
+    ("beta", "kept", "fate"),
+    [
+        ({"a": 0.05, "X": 0.4}, "X", Fate.SELECTED),
+        ({"a": 0.30, "X": 0.32}, "a", Fate.WAITING),
+        ({"a": 0.30, "X": 0.05}, "a", Fate.SLOT_LOSER),
+        ({"a": -0.30, "X": 0.01}, "", Fate.WAITING),
+    ],
+)
+def test_a_probability_gate_compares_the_sides_of_a_slot_by_their_difference(
+    beta: dict[str, float], kept: str, fate: Fate
+) -> None:
+    change = edit("a", "X")
+    got = judged("a", [change], beta, ProbabilityRule(9))
+    assert got.kept == ids(kept)
+    assert got.fates[ids("X")[0]] is fate
+    assert "P(new > old) = " in got.reasons[change.id]
+    assert "taken as independent" not in got.reasons[change.id]
+
+
+def test_a_rule_without_the_covariance_says_that_it_took_the_coefficients_as_independent() -> None:
+    change = edit("a", "X")
+    found = contributions({ids("a")[0]: 0.1, ids("X")[0]: 0.2})
+    assert found.covariance_JJ is None
+    got = decide(skill("a"), [change], found, ProbabilityRule(9))
+    assert "coefficients taken as independent" in got.reasons[change.id]
+
+
+def test_evidence_of_earlier_rounds_can_decide_what_this_gate_cannot() -> None:
+    found = replace(contributions({ids("a")[0]: 0.04}), se_J=np.array([0.05]))
+    rule = ProbabilityRule(9)
+    assert decide(skill("a"), [], found, rule).held == ids("a")
+    told = {ids("a")[0]: Evidence(0.12, 0.04)}
+    assert decide(skill("a"), [], found, rule, told).held == ()
+    against = {ids("a")[0]: Evidence(-0.2, 0.04)}
+    assert decide(skill("a"), [], found, rule, against).retired == ids("a")
+    assert decide(skill("a"), [], found, GateRule(9), against).kept == ids("a")
+
+
+def test_a_discovery_gate_keeps_what_survives_benjamini_and_hochberg() -> None:
+    beta = {"a": 0.2, "b": 0.1, "c": 0.06, "d": -0.2}
+    got = judged("abcd", [], beta, FdrRule(9, rate=0.1))
+    assert got.kept == ids("ab")
+    assert got.fates[ids("c")[0]] is Fate.NOT_DISCOVERED
+    assert got.reasons[ids("c")[0]].endswith("p = 0.1154: no discovery at rate 0.1")
+    assert judged("abcd", [], beta, FdrRule(9, rate=0.2)).kept == ids("abc")
+    assert judged("abcd", [], beta, FdrRule(1, rate=0.2)).fates[ids("b")[0]] is Fate.BUDGET_EXCLUDED
+
+
+@pytest.mark.parametrize(("beta", "kept"), [({"a": 0.2, "X": 0.24}, "a"), ({"a": 0.2, "X": 0.5}, "X")])
+def test_a_discovery_gate_replaces_text_only_by_text_that_is_better_beyond_chance(
+    beta: dict[str, float], kept: str
+) -> None:
+    change = edit("a", "X")
+    got = judged("a", [change], beta, FdrRule(9))
+    assert got.kept == ids(kept)
+    assert ", p = 0." in got.reasons[change.id]
+    assert decided("a", [change], beta).kept == ids("X")
+
+
+def test_a_deletion_is_taken_when_a_careful_rule_finds_no_help() -> None:
+    for rule in (ProbabilityRule(9), FdrRule(9)):
+        assert judged("a", [edit("a", "")], {"a": -0.3}, rule).taken
+        assert not judged("a", [edit("a", "")], {"a": 0.3}, rule).taken
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ProbabilityRule(-1), "top_k must be 0 or more"),
+        (lambda: ProbabilityRule(1, admit=0.4), "0 < retire < 0.5 < admit < 1, got retire 0.2, admit 0.4"),
+        (lambda: ProbabilityRule(1, retire=0.0), "retire 0.0"),
+        (lambda: ProbabilityRule(1, discount=1.0), r"must lie in \[0, 1\), got 1.0"),
+        (lambda: FdrRule(1, rate=1.0), "strictly between 0 and 1, got 1.0"),
+    ],
+)
+def test_impossible_rules_are_refused(make: Callable[[], DecisionRule], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make()
