@@ -69,12 +69,13 @@ def screen_interactions(
         RankDeficientError: if the pairs cannot separate the chunks, or ``penalty`` is 0 and they cannot separate the
             interactions.
     """
+    if len(pairs.chunk_ids) < 2:
+        return _nothing_to_screen(alarm_rate, ())
+    basis = take_apart(pairs.design_NJ, pairs.chunk_ids, pairs.task_ids, "CR3")
     screened, rest = _split(pairs)
     if not screened:
-        empty = np.zeros(0)
-        return InteractionScreen((), empty, empty, alarm_rate, rest)
+        return _nothing_to_screen(alarm_rate, rest)
     columns = {chunk_id: pairs.design_NJ[:, j] for j, chunk_id in enumerate(pairs.chunk_ids)}
-    basis = take_apart(pairs.design_NJ, pairs.chunk_ids, pairs.task_ids, "CR3")
     span_NJ = basis.orthonormal_NP
     products_NK = np.column_stack([columns[a] * columns[b] for a, b in screened])
     products_NK -= span_NJ @ (span_NJ.T @ products_NK)
@@ -88,6 +89,10 @@ def screen_interactions(
         ) from error
     terms_GK = np.stack([terms_NK[rows].sum(axis=0) for rows in basis.clusters])
     return InteractionScreen(screened, terms_GK.sum(axis=0), _max_t(terms_GK, seed, flips), alarm_rate, rest)
+
+
+def _nothing_to_screen(alarm_rate: float, rest: tuple[tuple[ChunkId, ChunkId], ...]) -> InteractionScreen:
+    return InteractionScreen((), np.zeros(0), np.zeros(0), alarm_rate, rest)
 
 
 def _split(pairs: Pairs) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:

@@ -16,6 +16,7 @@ from intraskill.method.randomness import shuffled
 from intraskill.method.skill import Chunk, ChunkId, Skill
 
 _IDEOGRAPH = re.compile(r"[\u3400-\u9fff]")
+_WIDE = re.compile(r"[\u3000-\u303f\u3400-\u9fff\uff00-\uffef]")  # ideographs and their punctuation
 _SENTENCES = frozenset(ENGLISH) | frozenset(CHINESE)
 
 
@@ -95,8 +96,8 @@ def empirical_null(contributions: Contributions, placebos: Collection[ChunkId]) 
 
 
 def length(text: str) -> int:
-    """Return the number of words; every ideograph is one."""
-    return len(_IDEOGRAPH.sub(" 字 ", text).split())
+    """Return the number of words between blanks; every ideograph is one, its punctuation none."""
+    return len(_IDEOGRAPH.findall(text)) + len(_WIDE.sub(" ", text).split())
 
 
 def _neutral(body: str, seed: int, number: int) -> str:
