@@ -9,6 +9,7 @@ import difflib
 import re
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from intraskill.commands import Command, env, gate
@@ -76,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     skill = verb("skill", "show or lint a skill", _skill)
     skill.add_argument("action", choices=("show", "lint"))
     skill.add_argument("source", metavar="RUN_OR_FILE")
-    env.add(verb)
+    env.add(verb, partial(compose, experiment=None))
     gate.add(verb)
     verb("doctor", "check that this machine has what a run needs", _doctor)
     return parser
