@@ -13,7 +13,15 @@ from method_records import CONDITIONS, edit, ids, scored, skill, skills_with_edi
 
 from intraskill.method.edits import Edit, pool, slots
 from intraskill.method.errors import ConfigError, PairingError, SplitError
-from intraskill.method.paired_validation import Pairs, Scored, pair, plan_visible
+from intraskill.method.paired_validation import (
+    MaskedOnly,
+    Pairs,
+    Scored,
+    masked_rows,
+    pair,
+    pair_replicates,
+    plan_visible,
+)
 from intraskill.method.skill import BARE, Skill, Visible
 
 DRAWS = 3000
@@ -236,3 +244,91 @@ def test_the_correlation_of_the_arms_is_reported_when_there_is_one() -> None:
     pairs = pair(bare_arm(), masked_arm(), PLAN, ids("xy"))
     assert pairs.correlation == pytest.approx(np.corrcoef([0, 1, 0.5], [1, 1, 0])[0, 1])
     assert pair([scored("t", 0.5)], [scored("t", 0.0)], {"t": BARE}, ()).correlation is None
+
+
+REPLICATED = {"task-a": (frozenset(ids("x")), BARE), "task-b": (frozenset(ids("xy")), frozenset(ids("y")))}
+
+
+def replicated_arms() -> tuple[Arm, Arm]:
+    bare = [
+        scored("task-a", 0.0),
+        scored("task-a", 1.0, sample=1),
+        scored("task-b", 1.0),
+        scored("task-b", 1.0, sample=1),
+    ]
+    masked = [
+        scored(task, reward, REPLICATED[task][sample], sample=sample)
+        for task, sample, reward in (("task-a", 0, 1.0), ("task-a", 1, 0.5), ("task-b", 0, 0.0), ("task-b", 1, 0.25))
+    ]
+    return bare, masked
+
+
+def test_every_masked_replicate_is_a_row_over_the_mean_bare_reward_of_its_task() -> None:
+    pairs = pair_replicates(*replicated_arms(), REPLICATED, ids("xy"), bare_replicates=2)
+    assert pairs.task_ids == ("task-a", "task-a", "task-b", "task-b")
+    np.testing.assert_array_equal(pairs.bare_N, [0.5, 0.5, 1.0, 1.0])
+    np.testing.assert_array_equal(pairs.delta_N, [0.5, 0.0, -1.0, -0.75])
+    np.testing.assert_array_equal(pairs.design_NJ, [[1, 0], [0, 0], [1, 1], [0, 1]])
+    assert (pairs.num_bare, pairs.num_masked) == (4, 4)
+    with pytest.raises(AssertionError):
+        np.testing.assert_array_equal(pairs.bare_N, [0.0, 1.0, 1.0, 1.0])
+
+
+def test_one_replicate_makes_the_pairs_of_a_plan_with_one_visible_set() -> None:
+    one = pair(bare_arm(), masked_arm(), PLAN, ids("xy"))
+    other = pair_replicates(bare_arm(), masked_arm(), {task: (shown,) for task, shown in PLAN.items()}, ids("xy"))
+    assert (one.task_ids, one.delta_N.tolist()) == (other.task_ids, other.delta_N.tolist())
+    assert one.design_NJ.tolist() == other.design_NJ.tolist()
+
+
+def test_replicates_that_were_not_planned_or_are_missing_are_refused() -> None:
+    bare, masked = replicated_arms()
+    with pytest.raises(PairingError, match="bare rollouts were run but never planned, 2: task-a#1, task-b#1; remove"):
+        pair_replicates(bare, masked, REPLICATED, ids("xy"))
+    with pytest.raises(PairingError, match="bare rollouts are missing, 2: task-a#2, task-b#2; run them"):
+        pair_replicates(bare, masked, REPLICATED, ids("xy"), bare_replicates=3)
+    with pytest.raises(PairingError, match="masked rollouts are missing, 1: task-b#1; run them"):
+        pair_replicates(bare, masked[:-1], REPLICATED, ids("xy"), bare_replicates=2)
+    swapped = [dataclasses.replace(masked[0], sample=1), dataclasses.replace(masked[1], sample=0), *masked[2:]]
+    with pytest.raises(PairingError, match="saw another visible set than the planned one, 2: task-a#0, task-a#1"):
+        pair_replicates(bare, swapped, REPLICATED, ids("xy"), bare_replicates=2)
+    with pytest.raises(PairingError, match="the plan holds no task"):
+        pair_replicates([], [], {}, ())
+
+
+def test_one_missing_pair_of_four_hundred_is_refused_by_name() -> None:
+    plan = {task.id: BARE for task in tasks(400)}
+    bare, masked = [scored(task, 0.0) for task in plan], [scored(task, 1.0) for task in plan]
+    assert len(pair(bare, masked, plan, ()).task_ids) == 400
+    with pytest.raises(PairingError, match="masked rollouts are missing, 1: task-0317#0; run them"):
+        pair(bare, [s for s in masked if s.task_id != "task-0317"], plan, ())
+
+
+def test_masked_rows_need_no_bare_run_and_are_audited_all_the_same() -> None:
+    _, masked = replicated_arms()
+    rows = masked_rows(masked, REPLICATED, ids("xy"))
+    assert rows.masked_parts["r_half"].tolist() == [0.5, 0.25, 0.0, 0.125]
+    assert rows.num_masked == 4
+    both = pair_replicates(*replicated_arms(), REPLICATED, ids("xy"), bare_replicates=2).masked_only
+    assert (both.task_ids, both.design_NJ.tolist()) == (rows.task_ids, rows.design_NJ.tolist())
+    for spoiled, message in (
+        (masked[1:], "masked rollouts are missing, 1: task-a#0"),
+        ([*masked, masked[0]], "masked rollouts were completed more than once"),
+        ([dataclasses.replace(masked[0], visible=BARE), *masked[1:]], "another visible set than the planned one, 1"),
+        (
+            [with_condition("environment")(masked[0]), *masked[1:]],
+            "another environment than world-1, 1: masked task-a#0",
+        ),
+        ([with_condition("split")(s) for s in masked], "another split than skill_validation, 4"),
+    ):
+        with pytest.raises(PairingError, match=message):
+            masked_rows(spoiled, REPLICATED, ids("xy"))
+    with pytest.raises(PairingError, match="comes from masked_rows"):
+        MaskedOnly(("t",), (), np.zeros((1, 0)), {}, CONDITIONS, 1)
+
+
+def test_a_part_of_audited_pairs_keeps_its_rows() -> None:
+    pairs = pair_replicates(*replicated_arms(), REPLICATED, ids("xy"), bare_replicates=2)
+    part = pairs.of_tasks(["task-b"])
+    assert part.task_ids == ("task-b", "task-b") and part.delta_N.tolist() == [-1.0, -0.75]
+    assert part.masked_parts["r_half"].tolist() == [0.0, 0.125] and (part.num_bare, part.num_masked) == (2, 2)
