@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -464,6 +465,55 @@ def test_each_webshop_file_in_the_place_of_another_is_named() -> None:
         load_webshop(INSTRUCTIONS, ITEMS)
     with pytest.raises(ConfigError, match="not a list of rows"):
         load_webshop(INSTRUCTIONS, INSTRUCTIONS)
+
+
+JUNK: list[Any] = [
+    *(None, "", 0, -1, float("nan"), True, "x", "$", "[1", "{'a':1}", '["a"]', "›››", "a=b", "预算", "-5元"),
+    *(
+        [],
+        {},
+        [[]],
+        [{}],
+        [None],
+        {"a": None},
+        {"a": [{"value": None}]},
+        [{"value": "v", "price": "$3"}],
+        {"": ["", "x"]},
+    ),
+]
+
+
+def spoiled(value: Any, draw: random.Random) -> Any:
+    """Return the value with junk in the place of one thing inside it."""
+    if isinstance(value, dict) and value and draw.random() < 0.9:
+        key = draw.choice(list(value))
+        return value | {key: spoiled(value[key], draw)}
+    if isinstance(value, list) and value and draw.random() < 0.9:
+        at = draw.randrange(len(value))
+        return [*value[:at], spoiled(value[at], draw), *value[at + 1 :]]
+    return draw.choice(JUNK)
+
+
+@pytest.mark.parametrize("kind", ["shopsimulator", "webshop"])
+def test_junk_in_any_field_neither_breaks_a_loader_nor_loses_a_row(tmp_path: Path, kind: str) -> None:
+    rows, entries = json.loads(ROWS.read_text()), json.loads(INSTRUCTIONS.read_text())
+    if kind == "webshop":
+        rows = [json.loads(line) for line in ITEMS.read_text().splitlines()]
+    counted = 0
+    for seed in range(150):
+        draw, some, other = random.Random(seed), rows, entries
+        for _ in range(6):
+            some, other = spoiled(some, draw), spoiled(other, draw)
+        path, instructions = write(tmp_path / "rows.json", some), write(tmp_path / "instructions.json", other)
+        try:
+            loaded = load_shopsimulator(path) if kind == "shopsimulator" else load_webshop(path, instructions)
+        except (ConfigError, SplitError):
+            continue
+        counted += 1
+        assert len(loaded.catalogue.products) + len([item for item in loaded.excluded if item.what == "row"]) == len(
+            some
+        )
+    assert counted > 30
 
 
 def test_an_id_tagged_eval_and_train_is_refused(tmp_path: Path) -> None:
