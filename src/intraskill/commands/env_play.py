@@ -111,7 +111,7 @@ class Table:
             screen.flush()
             line = source.readline()
             if not source.isatty():
-                screen.write(line if line else "\n")
+                screen.write(line.rstrip("\n") + "\n")
             word, _, rest = line.strip().partition(" ")
             if not line or word == "quit":
                 return None

@@ -46,10 +46,10 @@ def _rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, value in found.get("shop", {}).items():
         yield name, _value(value)
     if proof := found.get("proof"):
-        solved, mean, most = proof["tasks"], proof["mean_actions"], proof["most_actions"]
+        tasks, mean, most = proof["tasks"], proof["mean_actions"], proof["most_actions"]
         yield (
             "solvable",
-            f"{solved:,} of {solved:,} tasks by an oracle, in {mean:.1f} actions on average, {most} at most",
+            f"all {tasks:,} tasks, by an oracle, in {mean:.1f} actions on average, {most} at most",
         )
         yield "deepest gold product", f"rank {proof['deepest_rank']} for its full instruction"
 

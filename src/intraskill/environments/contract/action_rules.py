@@ -57,7 +57,7 @@ def _over(probe: Probe) -> Complaints:
         answer = raises((RuntimeError,), session.step, "once more")
         if answer:
             yield Broken("step after terminate", f"{answer} instead of raising RuntimeError")
-    for trace in [trace for trace in probe.traces if trace.done][:1]:
+    for trace in probe.ended[:1]:
         with session_of(probe.environment) as session:
             session.reset(trace.task_id)
             for action in trace.actions:

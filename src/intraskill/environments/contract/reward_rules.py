@@ -25,8 +25,7 @@ def _running(probe: Probe) -> Complaints:
 
 def _payment(probe: Probe) -> Complaints:
     names = set(probe.environment.reward_parts)
-    ended = [trace for trace in probe.traces if trace.done]
-    for trace in ended:
+    for trace in probe.ended:
         outcome, where = trace.outcomes[-1], f"task {trace.task_id}, action {len(trace.actions)}"
         if lost := sorted(names - set(outcome.parts)):
             yield Broken(where, f"the end carries no {', '.join(lost)}")
@@ -38,8 +37,8 @@ def _payment(probe: Probe) -> Complaints:
             yield Broken(where, f"the reward is {outcome.reward}, its {MAIN_REWARD} is {outcome.parts[MAIN_REWARD]}")
         elif not outcome.termination:
             yield Broken(where, "the end has no termination")
-    if not ended:
-        yield Skipped(f"none of {len(probe.traces)} random episodes came to its own end; give more tasks")
+    if not probe.ended:
+        yield Skipped("no random episode came to its own end; give more tasks, or another seed")
 
 
 def _finite(value: object) -> bool:

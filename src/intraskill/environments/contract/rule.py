@@ -10,6 +10,7 @@ from intraskill.method.tasks import Split
 
 OPENED: tuple[Split, ...] = ("train", "skill_validation", "model_dev", "audit")
 """Splits whose tasks a check may play: never ``test``."""
+MORE_TRIES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,17 @@ class Probe:
     def traces(self) -> list[Trace]:
         """One random episode per task."""
         return [wander(self.environment, task_id, self.seed) for task_id in self.task_ids]
+
+    @cached_property
+    def ended(self) -> list[Trace]:
+        """Episodes that came to their own end; where chance found none, further ones are tried."""
+        found = [trace for trace in self.traces if trace.done]
+        for attempt in range(self.seed + 1, self.seed + 1 + MORE_TRIES):
+            if found:
+                break
+            trace = wander(self.environment, self.task_ids[attempt % len(self.task_ids)], attempt)
+            found += [trace] if trace.done else []
+        return found
 
 
 @dataclass(frozen=True, slots=True)
