@@ -44,14 +44,18 @@ class AgentGymDialect:
         return TextEpisode(_AgentGymChannel(self._transport, self._settings, identity, self._idle))
 
     def close(self) -> None:
-        """Close every env_idx that is kept."""
+        """Close every env_idx that is kept; those of a server that is gone went with it.
+
+        Raises:
+            RemoteFault: when the server does not answer.
+        """
         while self._idle:
             close_env(self._transport, self._idle.pop())
 
 
 def close_env(transport: Transport, env_idx: int) -> None:
     """Close an env_idx; a server without that route keeps it."""
-    transport.offered(Request("/close", {"env_idx": env_idx}, "close"))
+    transport.offered(Request("/close", {"env_idx": env_idx}, "close", is_release=True))
 
 
 class _AgentGymChannel:

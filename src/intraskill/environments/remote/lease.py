@@ -132,7 +132,8 @@ class _LeaseEpisode:
         return self._lease
 
     def _call(self, action: str, ask: Mapping[str, Any], *, is_reset: bool = False) -> Mapping[str, Any]:
-        request = Request(SHOP_ROUTE, {"action": action, **ask}, action, is_reset=is_reset)
+        body, is_release = {"action": action, **ask}, action == "release_one"
+        request = Request(SHOP_ROUTE, body, action, is_reset=is_reset, is_release=is_release)
         try:
             reply = self._transport.send(request)
         except RemoteFault as fault:

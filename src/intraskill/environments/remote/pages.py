@@ -74,6 +74,7 @@ class Browser:
         size: rows of a full page.
         product: the open product.
         selected: axis → value, as far as this client chose it.
+        offered: axis → values of the open product; a page may leave out what is selected.
     """
 
     page: TextPage
@@ -83,6 +84,7 @@ class Browser:
     size: int = 0
     product: dict[str, Any] = field(default_factory=dict)
     selected: dict[str, str] = field(default_factory=dict)
+    offered: dict[str, list[str]] = field(default_factory=dict)
 
     def refusal(self, call: ToolCall) -> str | None:
         """Return the feedback code of an action that this page does not have, or ``None``."""
@@ -110,7 +112,7 @@ class Browser:
         elif self.kind == "search_results":
             rows = {row["id"]: row for row in self._rows()}
             self.product = {key: value for key, value in rows.get(call.argument, {}).items() if key != "rank"}
-            self.kind, self.selected = "product_detail", {}
+            self.kind, self.selected, self.offered = "product_detail", {}, {}
         elif button in PREV:
             self.kind = "product_detail" if self.kind == "information_subpage" else "search_results"
         elif button in SUBPAGES:
@@ -118,9 +120,16 @@ class Browser:
         elif self.kind == "product_detail":
             axis, value = self._axis_and_value(call.argument)
             self.selected = self.selected | {axis: value}
+        self._arrive(page)
+
+    def _arrive(self, page: TextPage) -> None:
         self.page = page
         if self.kind == "search_results":
             self.size = max(self.size, len(self._ids()))
+        elif self.kind == "product_detail":
+            for axis, values in self._options().items():
+                known = self.offered.setdefault(axis, [])
+                known += [value for value in values if value not in known]
 
     def finish(self) -> None:
         """The episode is over: nothing can be done any more."""
@@ -171,10 +180,7 @@ class Browser:
             yield _record(product_id, title, _price(row[:1] if inline else row[1:])) | {"rank": rank}
 
     def _product_state(self) -> dict[str, Any]:
-        offered = {axis: values for axis, values in self._options().items() if values}
-        for axis, value in self.selected.items():
-            if value not in offered.setdefault(axis, []):
-                offered[axis].append(value)
+        offered = {axis: list(values) for axis, values in self.offered.items()}
         missing = [axis for axis in offered if axis not in self.selected]
         price = _price([part for part in self.page.parts if _PRICE.search(part) or "价格" in part])
         return {

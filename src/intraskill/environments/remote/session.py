@@ -78,7 +78,7 @@ class RemoteSession:
         number = self._roster.number(task_id)
         self._task_id = task_id
         self._slots.take()
-        self._finalizer = weakref.finalize(self, _in_thread, self._episode, self._slots)
+        self._finalizer = weakref.finalize(self, _forgotten, self._episode, self._slots)
         return self._guarded(lambda: self._episode.reset(number))
 
     def step(self, action: str) -> Outcome:
@@ -132,20 +132,29 @@ class RemoteSession:
 def _give_back(episode: Episode, slots: Slots) -> None:
     """Release the lease, then our slot: the server must be free before the next episode asks for it."""
     try:
-        episode.release()
-    except RemoteFault as fault:
-        # The episode's reward stands, or its own fault is already under way; a lost lease is the server's to expire.
-        _LOG.warning("a slot may stay taken on the server: %s", fault)
+        quietly(episode.release)
     finally:
         slots.give_back()
 
 
-def _in_thread(episode: Episode, slots: Slots) -> None:
-    """Give back what a forgotten session held.
+def _forgotten(episode: Episode, slots: Slots) -> None:
+    in_background(lambda: _give_back(episode, slots))
+
+
+def quietly(release: Callable[[], None]) -> None:
+    """Give something back; where that fails, an episode's reward stands, and its own fault is already under way."""
+    try:
+        release()
+    except RemoteFault as fault:
+        _LOG.warning("a slot may stay taken on the server: %s", fault)
+
+
+def in_background(release: Callable[[], None]) -> None:
+    """Run what gives back a forgotten object's slot in a thread of its own.
 
     The garbage collector may run anywhere, also while this thread holds a lock that an HTTP request needs.
     """
     if threading.main_thread().is_alive():
-        threading.Thread(target=_give_back, args=(episode, slots), name="release").start()
+        threading.Thread(target=release, name="release").start()
     else:  # the interpreter is shutting down and starts no more threads
-        _give_back(episode, slots)
+        release()

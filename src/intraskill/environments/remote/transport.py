@@ -42,6 +42,7 @@ class Request:
         what: how messages call it, such as ``interact``.
         params: query parameters.
         is_reset: a reset may be slow, and may be sent again.
+        is_release: one attempt: a server that cannot be reached has nothing left to give back.
     """
 
     route: str
@@ -49,6 +50,7 @@ class Request:
     what: str = ""
     params: Mapping[str, Any] | None = None
     is_reset: bool = False
+    is_release: bool = False
 
     @property
     def name(self) -> str:
@@ -71,12 +73,13 @@ class Transport:
             RemoteFault: of the kind that ended the last attempt.
         """
         again = AGAIN_FOR_A_RESET if request.is_reset else AGAIN_FOR_ANYTHING
+        retries = 0 if request.is_release else self._settings.retries
         pause = self._settings.backoff_s
-        for attempt in range(self._settings.retries + 1):
+        for attempt in range(retries + 1):
             try:
                 return self._once(request)
             except RemoteFault as fault:
-                if fault.kind not in again or attempt == self._settings.retries:
+                if fault.kind not in again or attempt == retries:
                     raise
             time.sleep(pause)
             pause *= 2
@@ -125,6 +128,8 @@ class Transport:
                 raise self.fault("protocol", request, problem) from error
             found = None
         stated = error_of(found)
+        if 300 <= status < BAD_REQUEST:
+            raise self.fault("protocol", request, f"status {status} sends this client elsewhere")
         if status >= BAD_REQUEST or stated is not None:
             kind_of = _kind_of(status) if status >= BAD_REQUEST else "server"
             raise self.fault(kind_of, request, f"status {status}{'' if stated is None else f': {stated}'}")

@@ -134,7 +134,8 @@ class _UpstreamChannel:
         return self._env_idx
 
     def _call(self, action: str, ask: Mapping[str, Any], *, is_reset: bool = False) -> Mapping[str, Any]:
-        request = Request(SHOP_ROUTE, {"action": action, **ask}, action, is_reset=is_reset)
+        body, is_release = {"action": action, **ask}, action == "release_one"
+        request = Request(SHOP_ROUTE, body, action, is_reset=is_reset, is_release=is_release)
         reply = self._transport.send(request)
         result = reply.get("result") if isinstance(reply, Mapping) else None
         if not isinstance(result, Mapping):

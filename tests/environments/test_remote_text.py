@@ -1,0 +1,320 @@
+"""RemoteShop over servers that only send page texts: same feedback and rewards, states read from texts, no answers."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from environments.faulty_servers import AgentGymShop, Fault, UpstreamShop, serving
+
+from intraskill.environments.leaks import leaks
+from intraskill.environments.remote.faults import RemoteFault
+from intraskill.environments.remote.pages import Browser, TextPage, split_parts, without_request
+from intraskill.environments.remote_shop import RemoteShop
+from intraskill.environments.shopworld.expert import Oracle
+from intraskill.environments.shopworld.session import PARAMETERS
+from intraskill.environments.shopworld.world import ShopWorld
+from intraskill.environments.tool_calls import ToolCall, write_call
+
+MOST_ACTIONS, PATIENCE_S, SLOW_S = 12, 0.3, 1.0
+SEARCH = write_call("search", "query", "bag")
+MISSTEPS = ("hello", SEARCH + SEARCH, write_call("click", "value", "no such button"))
+READ_FROM_TEXT = ("page_type", "search_available", "actions", "last_action", "search_text", "page")
+READ_FROM_TEXT += ("selected_options", "available_options", "missing_option_axes", "selected_price")
+
+
+@pytest.fixture(scope="module", params=["plain", "en", "zh"])
+def world(request: pytest.FixtureRequest) -> ShopWorld:
+    return ShopWorld("tiny", language=request.param, renderer="sep")
+
+
+@pytest.fixture(scope="module")
+def chinese() -> ShopWorld:
+    return ShopWorld("tiny", language="zh", renderer="sep")
+
+
+def agentgym(url: str, **options: Any) -> RemoteShop:
+    return RemoteShop("plain", url=url, dialect="webshop-agentgym", **{"backoff_s": 0.01, "slots": 4, **options})
+
+
+def upstream(url: str, preset: str = "persona", **options: Any) -> RemoteShop:
+    sizes = {"train": 6, "skill_validation": 4, "test": 2}
+    options = {"split_sizes": sizes, "backoff_s": 0.01, "slots": 4, **options}
+    return RemoteShop(preset, url=url, dialect="shopsim-upstream", **options)
+
+
+def oracle_calls(world: ShopWorld, task_id: str) -> list[str]:
+    session, oracle, calls = world.open(), Oracle(world.shop_task(task_id).goal, world.strings), []
+    session.reset(task_id)
+    for _ in range(MOST_ACTIONS):
+        call = oracle.act(session.state)
+        calls.append(write_call(call.name, PARAMETERS[call.name], call.argument))
+        if session.step(calls[-1]).done:
+            return calls
+    raise AssertionError(f"the oracle does not solve {task_id}")
+
+
+def read(state: Any) -> dict[str, Any]:
+    return {key: state[key] for key in READ_FROM_TEXT if key in state}
+
+
+def kind_of(act: Callable[[], object]) -> str:
+    with pytest.raises(RemoteFault) as caught:
+        act()
+    return caught.value.kind
+
+
+# -- webshop-agentgym --------------------------------------------------------------------------------------------
+
+
+def test_agentgym_pages_feedback_and_raw_reward_equal_the_worlds_own(world: ShopWorld) -> None:
+    shop = AgentGymShop(world)
+    with serving(shop) as server:
+        remote = agentgym(server.url, language=world.settings.language)
+        assert list(remote.reward_parts) == ["r_strict", "r_loose", "r_success"]
+        for task in world.tasks("train")[:4]:
+            there, here = remote.open(), world.open()
+            first, own = there.reset(task.id), here.reset(task.id)
+            assert (first.request, first.observation) == (own.request, own.observation)
+            assert read(first.state) == read(own.state)
+            actions = oracle_calls(world, task.id)
+            for action in [MISSTEPS[0], *actions[:2], *MISSTEPS, *actions[2:]]:
+                answer, expected = there.step(action), here.step(action)
+                assert (answer.feedback, answer.tool, answer.argument) == (
+                    expected.feedback,
+                    expected.tool,
+                    expected.argument,
+                )
+                if not answer.done:
+                    assert answer.observation == expected.observation
+                    assert read(answer.state) == read(expected.state)
+                if answer.state["page_type"] == "search_results":
+                    rows = [(row["id"], row["price"], row["rank"]) for row in answer.state["products"]]
+                    assert rows == [(row["id"], row["price"], row["rank"]) for row in expected.state["products"]]
+            assert answer.done and answer.parts == {"r_strict": 1.0, "r_loose": 1.0, "r_success": 1.0}
+        assert shop.created == 1, "an env_idx is used again"
+
+
+def test_agentgym_derives_the_strict_reward_from_the_raw_one(chinese: ShopWorld) -> None:
+    shop = AgentGymShop(chinese)
+    with serving(shop) as server:
+        remote = agentgym(server.url)
+        task_id = remote.tasks("train")[0].id
+        session = remote.open()
+        session.reset(task_id)
+        *before, buy = oracle_calls(chinese, task_id)
+        for action in before:
+            session.step(action)
+        shop.queue("step", Fault("patch", patch=lambda reply: reply | {"reward": 0.75}))
+        outcome = session.step(buy)
+    assert outcome.parts == {"r_strict": 0.0, "r_loose": 0.75, "r_success": 0.0} and outcome.reward == 0.0
+    assert "derived-from-raw" in remote.version
+
+
+@pytest.mark.parametrize("closes", [True, False])
+def test_agentgym_closes_what_a_fault_left_and_works_without_that_route(chinese: ShopWorld, closes: bool) -> None:
+    shop = AgentGymShop(chinese)
+    shop.closes = closes
+    with serving(shop) as server:
+        remote = agentgym(server.url, step_timeout_s=PATIENCE_S)
+        session = remote.open()
+        session.reset(remote.tasks("train")[0].id)
+        shop.queue("step", Fault("slow", seconds=SLOW_S))
+        assert kind_of(lambda: session.step(SEARCH)) == "timeout"
+        assert shop.requests["step"] == shop.requests["close"] == 1 and shop.envs == (set() if closes else {1})
+        again = remote.open()
+        again.reset(remote.tasks("train")[0].id)
+        assert again.step(SEARCH).feedback == "executed" and shop.created == 2
+        again.terminate("action_limit")
+        assert shop.requests["close"] == 1, "a sound env_idx is kept"
+        remote._dialect.close()
+        assert shop.requests["close"] == 2
+
+
+def test_agentgym_survives_a_server_that_was_started_again_between_episodes(chinese: ShopWorld) -> None:
+    shop = AgentGymShop(chinese)
+    with serving(shop) as server:
+        remote = agentgym(server.url, retries=1)
+        for _ in range(2):
+            session = remote.open()
+            session.reset(remote.tasks("train")[0].id)
+            session.terminate("action_limit")
+            shop.envs.clear()
+        assert shop.created == 2
+
+
+def test_agentgym_without_health_and_manifest_needs_split_sizes(chinese: ShopWorld) -> None:
+    shop = AgentGymShop(chinese)
+    shop.offers_manifest = False
+    with serving(shop) as server:
+        remote = agentgym(server.url, split_sizes={"train": 3, "test": 2})
+        assert [task.id for task in remote.tasks("train")] == ["0", "1", "2"]
+        assert [task.id for task in remote.tasks("test")] == ["3", "4"]
+        assert remote.open().reset("4").instruction.startswith(chinese.shop_task(shop.tasks[4].id).request)
+        assert "unstated" in remote.version
+
+
+# -- shopsim-upstream --------------------------------------------------------------------------------------------
+
+
+def test_upstream_feedback_and_recomputed_reward_equal_the_worlds_own(chinese: ShopWorld) -> None:
+    shop = UpstreamShop(chinese)
+    with serving(shop) as server:
+        remote = upstream(server.url)
+        for index, task in enumerate(remote.tasks("train")[:4]):
+            there, here = remote.open(), chinese.open()
+            own = shop.tasks[index]
+            assert there.reset(task.id).instruction == here.reset(own.id).instruction
+            actions = oracle_calls(chinese, own.id)
+            for action in [MISSTEPS[0], *actions[:2], *MISSTEPS, *actions[2:]]:
+                answer, expected = there.step(action), here.step(action)
+                assert (answer.feedback, answer.done, answer.reward) == (
+                    expected.feedback,
+                    expected.done,
+                    expected.reward,
+                )
+                assert answer.done or read(answer.state) == read(expected.state)
+            assert answer.parts == expected.parts and answer.reward == 1.0
+    assert shop.released == [] and not shop.episodes, "the server freed those slots itself"
+    assert shop.bodies[-1]["response"] == "\nAction: click[立即购买]"
+
+
+def test_upstream_shows_no_answer_and_no_full_instruction(chinese: ShopWorld) -> None:
+    shop = UpstreamShop(chinese)
+    with serving(shop) as server:
+        session = upstream(server.url).open()
+        first = session.reset("0")
+        answer = session.step(SEARCH)
+    assert first.persona == "tastes: tea" and "full wish" not in first.request
+    for shown in (first, answer):
+        assert "the answer" not in repr(shown) and "full wish" not in repr(shown) and leaks(shown.state) == ()
+    assert answer.observation.startswith("搜索结果")
+
+
+def test_upstream_drops_a_persona_that_an_earlier_task_left(chinese: ShopWorld) -> None:
+    shop = UpstreamShop(chinese)
+    shop.simple = False
+    with serving(shop) as server:
+        stale = upstream(server.url).open().reset("0")
+        shop.simple = True
+        plain = upstream(server.url, preset="plain").open().reset("0")
+    assert stale.persona is None and stale.instruction == "The full wish: 0, waterproof and at most 70"
+    assert plain.persona is None and plain.instruction == stale.instruction
+
+
+def test_upstream_refuses_a_page_that_shows_the_hidden_instruction_elsewhere(chinese: ShopWorld) -> None:
+    shop = UpstreamShop(chinese)
+
+    def leak(reply: Any) -> Any:
+        text = reply["result"]["instruction"]
+        spoiled = text.replace('可点击的按钮: ["', '可点击的按钮: ["The full wish: 0, waterproof and at most 70", "')
+        assert spoiled != text
+        reply["result"]["instruction"] = spoiled
+        return reply
+
+    with serving(shop) as server:
+        session = upstream(server.url).open()
+        session.reset("0")
+        shop.queue("interact", Fault("patch", patch=leak))
+        assert kind_of(lambda: session.step(SEARCH)) == "leak"
+    assert shop.released == [0]
+
+
+def test_upstream_never_frees_a_slot_that_a_broken_purchase_may_have_freed(chinese: ShopWorld) -> None:
+    shop = UpstreamShop(chinese)
+    with serving(shop) as server:
+        session = upstream(server.url).open()
+        session.reset("0")
+        *before, buy = oracle_calls(chinese, shop.tasks[0].id)
+        for action in before:
+            session.step(action)
+        shop.queue("interact", Fault("drop"))
+        sent = shop.requests["interact"]
+        assert kind_of(lambda: session.step(buy)) == "dropped"
+        assert shop.requests["interact"] == sent + 1 and shop.requests["release_one"] == 0
+        other = upstream(server.url).open()
+        other.reset("1")
+        shop.queue("interact", Fault("drop"))
+        assert kind_of(lambda: other.step(SEARCH)) == "dropped"
+        assert shop.requests["release_one"] == 1, "a search frees nothing, so that slot is ours to give back"
+
+
+def test_upstream_errors_in_a_200_are_faults(chinese: ShopWorld) -> None:
+    shop = UpstreamShop(chinese)
+    with serving(shop) as server:
+        session = upstream(server.url).open()
+        session.reset("0")
+        shop.queue("interact", Fault("error_200"))
+        with pytest.raises(RemoteFault, match="scripted failure") as caught:
+            session.step(SEARCH)
+        assert caught.value.kind == "server" and shop.requests["interact"] == 1
+
+
+@pytest.mark.parametrize("text", ["no footer", "x\n\n搜索功能是否可用: Maybe\n\n可点击的按钮: []", None])
+def test_upstream_pages_without_their_footer_are_faults(chinese: ShopWorld, text: Any) -> None:
+    shop = UpstreamShop(chinese)
+
+    def spoil(reply: Any) -> Any:
+        reply["result"]["instruction"] = text
+        return reply
+
+    with serving(shop) as server:
+        session = upstream(server.url).open()
+        session.reset("0")
+        shop.queue("interact", Fault("patch", patch=spoil))
+        assert kind_of(lambda: session.step(SEARCH)) == "protocol"
+
+
+def test_upstream_over_without_done_is_an_episode_without_a_purchase(chinese: ShopWorld) -> None:
+    shop = UpstreamShop(chinese)
+
+    def cut(reply: Any) -> Any:
+        reply["result"] |= {"over": True}
+        return reply
+
+    with serving(shop) as server:
+        remote = upstream(server.url)
+        session = remote.open()
+        session.reset("0")
+        shop.queue("interact", Fault("patch", patch=cut))
+        outcome = session.step(SEARCH)
+    assert outcome.done and outcome.termination == "action_limit" and not any(outcome.parts.values())
+    assert shop.requests["release_one"] == 0 and "upstream-random-price" in remote.version
+
+
+def test_upstream_versions_never_equal_those_of_another_profile(chinese: ShopWorld) -> None:
+    with serving(UpstreamShop(chinese)) as first, serving(AgentGymShop(chinese)) as second:
+        sizes = {"train": 3}
+        assert upstream(first.url, split_sizes=sizes).version != upstream(first.url, split_sizes={"train": 4}).version
+        assert upstream(first.url).version == upstream(first.url).version
+        assert upstream(first.url, preset="plain").version.split("/")[1] != agentgym(second.url).version.split("/")[1]
+
+
+# -- pages of the real WebShop -----------------------------------------------------------------------------------
+
+
+def test_a_webshop_product_page_is_read_into_axes_and_prices() -> None:
+    text = "Back to Search [SEP] Page 1 (Total results: 42) [SEP] Next > [SEP] B01ABC [SEP] Mug [SEP] $9.50"
+    results = TextPage(tuple(split_parts(text)), False, ("back to search", "next >", "b01abc"))
+    browser = Browser(TextPage(("search",), True, ()))
+    browser.follow(ToolCall("search", "mug"), results)
+    state = browser.state(None)
+    assert (state["page_type"], state["total_results"], state["search_text"]) == ("search_results", 42, "mug")
+    assert state["products"][0] | {"id": "b01abc", "title": "Mug", "price": 9.5, "rank": 1} == state["products"][0]
+    text = "Back to Search [SEP] < Prev [SEP] size [SEP] S [SEP] XL [SEP] Mug [SEP] Price: $9 to $12.00 [SEP] Buy Now"
+    product = TextPage(tuple(split_parts(text)), False, ("back to search", "< prev", "s", "xl", "buy now"))
+    browser.follow(ToolCall("click", "b01abc"), product)
+    assert browser.state(None)["available_options"] == {"size": ["s", "xl"]}
+    browser.follow(ToolCall("click", "xl"), product)
+    state = browser.state(None)
+    assert state["selected_options"] == {"size": "xl"} and state["options_complete"]
+    assert state["product"]["title"] == "Mug" and state["selected_price"] == 12.0
+    assert browser.refusal(ToolCall("click", "Buy Now")) == "incomplete_options"  # not the button's own spelling
+    assert browser.refusal(ToolCall("click", "buy now")) is None
+    assert browser.refusal(ToolCall("search", "cup")) == "search_unavailable"
+
+
+def test_the_request_is_taken_off_a_page_once_and_nothing_else() -> None:
+    parts = split_parts("WebShop [SEP] Instruction: [SEP] Find a mug [SEP] Search")
+    assert without_request(parts) == ("Find a mug", ("Search",))
+    assert without_request(["需求:", "买  杯子", "搜索页"], "买 杯子") == ("", ("搜索页",))
+    assert without_request(["Back to Search", "Mug"], "") == ("", ("Back to Search", "Mug"))
