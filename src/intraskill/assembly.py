@@ -208,6 +208,12 @@ def learner_of(config: Config, environment: Environment) -> Learner:
 
 def _torch_learner(config: Config, environment: Environment) -> Learner:
     directory = policy_directory(config.policy.path)
+    language = getattr(getattr(environment, "settings", None), "language", "plain")
+    if config.policy.path == "tiny" and language != "plain":
+        raise ConfigError(
+            f"policy.path=tiny reads env.options.language=plain only, and this shop is in {language!r}; set "
+            "env.options.language=plain, or policy.path to a model that reads natural language"
+        )
     import torch
     from transformers.utils import logging
 

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from intraskill.environments.shopworld.strings import STRINGS
 from intraskill.method.firewall import Tokens, normalise, tokens
 from intraskill.method.rollouts import Rollout, Turn
 
 EXECUTED = "executed"
-BUY = "buy now"
+BUY = frozenset(words.buy for words in STRINGS.values())
 
 # A phrase (a brand or an attribute value) → head nouns of the products that carry it.
 Vocabulary = Mapping[Tokens, frozenset[str]]
@@ -67,7 +68,7 @@ def instruction_and_persona(request: str) -> tuple[Tokens, Tokens]:
 def find_purchase(rollout: Rollout) -> Purchase | None:
     """Return the purchase that ended the episode, or ``None``."""
     turns = rollout.turns
-    buys = [i for i, turn in enumerate(turns) if turn.argument == BUY and turn.feedback == EXECUTED]
+    buys = [i for i, turn in enumerate(turns) if turn.argument in BUY and turn.feedback == EXECUTED]
     if not buys:
         return None
     buy_turn = buys[-1]

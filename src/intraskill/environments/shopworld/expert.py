@@ -14,6 +14,7 @@ from intraskill.environments.shopworld.plain.vocabulary import BRANDS, COLORS, D
 from intraskill.environments.shopworld.reward import Goal, matches
 from intraskill.environments.shopworld.strings import STRINGS, Strings
 from intraskill.environments.tool_calls import ToolCall
+from intraskill.method.errors import ConfigError
 
 _NOUNS = {noun for domain in DOMAINS for nouns in domain.aisles.values() for noun in nouns}
 _FACETS = {value for domain in DOMAINS for values in domain.facets.values() for value in values}
@@ -23,12 +24,21 @@ _PLAIN = STRINGS["plain"]
 
 
 class RuleShopper:
-    """Chooses one action per turn from the request, the persona and the public state."""
+    """Chooses one action per turn from the request, the persona and the public state.
+
+    Raises:
+        ConfigError: for a request that names no product word of the plain language.
+    """
 
     def __init__(self, opening: Opening, rules: AbstractSet[str]) -> None:
         self._rules = rules
         request, persona = (_WORDS.findall((t or "").lower()) for t in (opening.instruction, opening.persona))
-        self._noun = next(word for word in request if word in _NOUNS)
+        if (noun := next((word for word in request if word in _NOUNS), None)) is None:
+            raise ConfigError(
+                "the rule-obeying shopper, its demonstrations and its probes read env.options.language=plain only; "
+                f"no product word of that language is in the request {opening.instruction[:80]!r}"
+            )
+        self._noun = noun
         self._features = [word for word in request if word in _FACETS]
         self._brands = [word for word in persona if word in BRANDS]
         self._wanted = {
@@ -62,11 +72,12 @@ class Oracle:
 
     def __init__(self, goal: Goal, words: Strings = _PLAIN) -> None:
         self._goal, self._words = goal, words
+        self.query = f"{goal.title} {' '.join(goal.attributes)}"
 
     def act(self, state: dict[str, Any]) -> ToolCall:
         """Return the next call."""
         if state["page_type"] == "search_home":
-            return ToolCall("search", f"{self._goal.title} {' '.join(self._goal.attributes)}")
+            return ToolCall("search", self.query)
         if state["page_type"] == "search_results":
             shown = self._goal.product_id in state["actions"]
             return ToolCall("click", self._goal.product_id if shown else self._words.next)

@@ -8,22 +8,21 @@ from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 
 from intraskill.environments.protocol import ToolSpec
-from intraskill.environments.shopworld import reward, webshop_reward
+from intraskill.environments.shopworld import market, reward, webshop_reward
+from intraskill.environments.shopworld.cache import load_or_build
 from intraskill.environments.shopworld.catalogue import Catalogue, Product
-from intraskill.environments.shopworld.expert import Oracle
 from intraskill.environments.shopworld.plain import generate as plain
+from intraskill.environments.shopworld.proof import oracle_actions
 from intraskill.environments.shopworld.search import SearchIndex
 from intraskill.environments.shopworld.session import PARAMETERS, ShopSession
-from intraskill.environments.shopworld.splits import assign_splits, manifest
+from intraskill.environments.shopworld.splits import MARKET_MOST, MARKET_SHARES, assign_splits, manifest
 from intraskill.environments.shopworld.strings import Strings, strings_of
 from intraskill.environments.shopworld.task import ShopTask
-from intraskill.environments.tool_calls import write_call
 from intraskill.method.errors import ConfigError, SplitError
 from intraskill.method.randomness import content_hash
 from intraskill.method.tasks import SPLITS, Split, Task
 
 CONTRACT = "shopworld-1"
-ORACLE_ACTIONS = 8
 RENDERERS = ("structured", "sep")
 SCORERS: dict[str, Callable[[Product, Mapping[str, str], reward.Goal], dict[str, float]]] = {
     "shopsimulator": reward.score,
@@ -72,6 +71,7 @@ class Shop:
         catalogue: every product.
         tasks: every task, with its split.
         settings: pages and reward.
+        index: the search index of this very catalogue, where it was built before.
 
     Raises:
         SplitError: for an id that stands twice.
@@ -80,15 +80,17 @@ class Shop:
     family = "shopping"
     reward_parts: Sequence[str] = reward.REWARD_PARTS
 
-    def __init__(self, catalogue: Catalogue, tasks: Sequence[ShopTask], settings: Settings) -> None:
+    def __init__(
+        self, catalogue: Catalogue, tasks: Sequence[ShopTask], settings: Settings, index: SearchIndex | None = None
+    ) -> None:
         self.settings = settings
         self.strings: Strings = strings_of(settings.language)
         self.catalogue = catalogue
-        self.index = SearchIndex(catalogue)
+        self.index = index or SearchIndex(catalogue)
         self._tasks = {task.id: task for task in tasks}
         if len(self._tasks) != len(tasks):
             raise SplitError(f"{len(tasks) - len(self._tasks)} task ids are repeated; a task stands in one split only")
-        self._solvable = lru_cache(maxsize=None)(self._solve)
+        self._solvable = lru_cache(maxsize=None)(lambda task_id: oracle_actions(self, task_id) is not None)
 
     @cached_property
     def version(self) -> str:
@@ -138,24 +140,15 @@ class Shop:
         """Return whether an oracle reaches full success within 8 actions."""
         return bool(self._solvable(task_id))
 
-    def _solve(self, task_id: str) -> bool:
-        session, oracle = self.open(), Oracle(self.shop_task(task_id).goal, self.strings)
-        session.reset(task_id)
-        for _ in range(ORACLE_ACTIONS):
-            call = oracle.act(session.state)
-            outcome = session.step(write_call(call.name, PARAMETERS[call.name], call.argument))
-            if outcome.done:
-                return outcome.parts["r_success"] == 1.0
-        return False
-
 
 class ShopWorld(Shop):
     """A generated shop.
 
     Args:
-        preset: ``tiny`` (120 products, 60 tasks) or ``small`` (1,440 products, 1,200 tasks).
+        preset: ``tiny`` (120 products, 60 tasks), ``small`` (1,440 and 1,200) or ``paper`` (22,800 and 4,526).
         seed: seed of the world.
-        language: ``plain`` (what the shipped tiny policy reads), ``en`` or ``zh``.
+        language: ``en`` or ``zh`` (the market), or ``plain``: one-word attributes, without ``paper``, which the shipped
+            tiny policy reads.
         page_size: results per page.
         max_results: results per query.
         renderer: ``structured`` or ``sep``.
@@ -176,8 +169,16 @@ class ShopWorld(Shop):
         reward: str = "shopsimulator",
     ) -> None:
         settings = Settings(page_size, max_results, renderer, language, reward)
+        catalogue, tasks, index = load_or_build((language, preset, seed), lambda: _generate(language, preset, seed))
+        super().__init__(catalogue, tasks, settings, index)
+
+
+def _generate(language: str, preset: str, seed: int) -> tuple[Catalogue, Sequence[ShopTask]]:
+    if language == "plain":
         catalogue, tasks = plain.generate(preset, seed)
-        super().__init__(catalogue, assign_splits(tasks, seed), settings)
+        return catalogue, assign_splits(tasks, seed)
+    catalogue, tasks = market.generate(language, preset, seed)
+    return catalogue, assign_splits(tasks, seed, MARKET_SHARES, MARKET_MOST)
 
 
 def _tool(name: str, parameter: str) -> ToolSpec:

@@ -1,0 +1,135 @@
+"""What a user wants, and how the full request and the short one say it."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from intraskill.environments.shopworld.market.draws import Draws
+from intraskill.environments.shopworld.market.goods import Fact, Item, worded
+from intraskill.environments.shopworld.market.words import Axis, Value, Words
+
+ATTRIBUTE_WEIGHTS = (0.16, 0.26, 0.24, 0.15, 0.09, 0.06, 0.03, 0.02)  # two to nine goal attributes
+SOFT_WEIGHTS = (0.25, 0.40, 0.25, 0.10)  # one to four soft constraints
+BRAND_RATE = 0.44
+OTHER_WORDING_RATE = 0.45
+BUDGETS = (("about", 0.61), ("hard", 0.35), ("none", 0.04))
+MARGIN = (1.0, 1.12)
+CONFLICT_RATE = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """One constraint of a task.
+
+    Attributes:
+        kind: ``brand``, ``feature``, an axis (``option``), or a facet's kind.
+        value: the wanted value.
+        soft: left out of the short request; only the persona tells it.
+        fact: the product's fact, for attributes.
+        axis: the option axis, for options.
+    """
+
+    kind: str
+    value: Value
+    soft: bool = False
+    fact: Fact | None = None
+    axis: Axis | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Everything that a user wants of one product.
+
+    Attributes:
+        item: the product behind it.
+        wants: its constraints.
+        options: wanted axis → value.
+        budget_kind: ``about``, ``hard`` or ``none``.
+        budget: what the user may pay, in currency units; ``None`` without a budget.
+        conflict: a persona preference that the request overrides.
+    """
+
+    item: Item
+    wants: tuple[Want, ...]
+    options: dict[str, str]
+    budget_kind: str
+    budget: float | None
+    number: int
+    conflict: Want | None
+
+
+def draw_wish(item: Item, draws: Draws) -> Wish:
+    """Draw what a user wants, such that this product satisfies it."""
+    count = 2 + draws.weighted(ATTRIBUTE_WEIGHTS)
+    wants = [Want("brand", Value(item.product.brand))] if draws.chance(BRAND_RATE) else []
+    facts = draws.sample(item.facts, count - len(wants))
+    wants += [Want(fact.facet.kind if fact.facet else "feature", fact.value, fact=fact) for fact in facts]
+    options = {axis: draws.pick(values).value for axis, values in item.product.axes.items()}
+    wants += [Want("option", Value(options[axis.name]), axis=axis) for axis in item.axes]
+    wants = _soften(wants, draws)
+    kind = BUDGETS[draws.weighted([weight for _, weight in BUDGETS])][0]
+    price = item.product.price_of(options) * draws.between(*MARGIN)
+    number = math.ceil(price / 1.1) if kind == "about" else math.ceil(price)
+    budget = {"about": round(number * 1.1, 2), "hard": float(number), "none": None}[kind]
+    conflict = _conflict(wants, draws) if draws.chance(CONFLICT_RATE) else None
+    return Wish(item, tuple(wants), options, kind, budget, number, conflict)
+
+
+def _soften(wants: list[Want], draws: Draws) -> list[Want]:
+    """Make one to four constraints soft; at least one attribute stays in the short request."""
+    count = 1 + draws.weighted(SOFT_WEIGHTS)
+    attributes = [i for i, want in enumerate(wants) if want.kind != "option"]
+    stays = draws.pick(attributes)
+    candidates = [i for i in range(len(wants)) if i != stays]
+    soft = set(draws.sample(candidates, count))
+    return [Want(w.kind, w.value, i in soft, w.fact, w.axis) for i, w in enumerate(wants)]
+
+
+def _conflict(wants: Sequence[Want], draws: Draws) -> Want | None:
+    """Draw a preference against a constraint that the short request states."""
+    stated = [want for want in wants if not want.soft and (want.axis or (want.fact and want.fact.facet))]
+    if not stated:
+        return None
+    want = draws.pick(stated)
+    if want.axis is not None:
+        return Want("option", Value(draws.pick([v for v in want.axis.values if v != want.value.name])), axis=want.axis)
+    assert want.fact is not None and want.fact.facet is not None
+    other = draws.pick([value for value in want.fact.facet.values if value != want.value])
+    return Want(want.kind, other, fact=Fact(want.fact.facet, other))
+
+
+def write_request(wish: Wish, words: Words, draws: Draws) -> tuple[str, str]:
+    """Return the full instruction and the short request: the same sentences, with and without the soft constraints."""
+    phrases = words.phrases
+    noun = worded(wish.item.noun.value, draws, OTHER_WORDING_RATE)
+    if phrases["article"] and not (noun.endswith("s") and not noun.endswith("ss")):
+        noun = f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+    opening = draws.pick(phrases["openings"])
+    order = draws.sample(wish.wants, len(wish.wants))
+    said = [(want, _say(want, words, draws)) for want in order]
+    feature_say, budget = draws.pick(phrases["feature_say"]), _budget(wish, words, draws)
+    texts = []
+    for shown in (said, [(want, text) for want, text in said if not want.soft]):
+        plain = [text for want, text in shown if want.kind != "feature"]
+        features = [text for want, text in shown if want.kind == "feature"]
+        head = f"{opening}{phrases['joiner']}{noun}"
+        clauses = phrases["clause_joiner"].join([head, *plain, *budget])
+        more = [feature_say.format(phrases["last_joiner"].join(features))] if features else []
+        texts.append(phrases["sentence_end"].join([clauses, *more]) + phrases["full_stop"])
+    return texts[0], texts[1]
+
+
+def _say(want: Want, words: Words, draws: Draws) -> str:
+    if want.axis is not None:
+        return want.axis.say.format(want.value.name)
+    if want.kind == "brand":
+        return str(draws.pick(words.phrases["brand_say"])).format(want.value.name)
+    wording = worded(want.value, draws, OTHER_WORDING_RATE)
+    return want.fact.facet.say.format(wording) if want.fact is not None and want.fact.facet else wording
+
+
+def _budget(wish: Wish, words: Words, draws: Draws) -> list[str]:
+    if wish.budget_kind == "none":
+        return []
+    phrase = str(draws.pick(words.phrases[f"number_{wish.budget_kind}"]))
+    return [phrase.format(wish.number, low=round(0.6 * wish.number), high=wish.number)]
