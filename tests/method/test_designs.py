@@ -122,6 +122,16 @@ def test_any_number_of_versions_of_one_chunk_are_never_shown_together(kind: str)
         assert abs(count / DRAWS - 1 / 5) > tolerance / 2
 
 
+@pytest.mark.parametrize("kind", ["bernoulli", "balanced"])
+def test_the_order_of_rival_edits_changes_no_draw(kind: str) -> None:
+    edits = (*rivals(4), edit("bc", "Y"), edit("cb", "Z"))
+    plans = [
+        plan_masks(pool(skill("abc"), order, alternatives=True), order, tasks(60), Design(kind), seed=3, round_index=0)
+        for order in (edits, edits[::-1])
+    ]
+    assert plans[0] == plans[1]
+
+
 def test_many_versions_are_drawn_without_many_attempts() -> None:
     edits = rivals(30)
     everything = pool(skill("a"), edits, alternatives=True)

@@ -3,6 +3,7 @@
 R is not at hand here; the references are statsmodels (HC3, cluster-crv3) and the formulas written out in plain loops.
 """
 
+import json
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -32,6 +33,7 @@ from intraskill.method.estimators import (
 )
 from intraskill.method.least_squares import least_squares, take_apart
 from intraskill.method.paired_validation import Pairs, pair_replicates
+from intraskill.runtime.records import from_json, to_json
 
 Vector = NDArray[np.float64]
 RTOL = 1e-8
@@ -359,6 +361,17 @@ def test_entries_can_be_taken_out_of_contributions_without_another_fit() -> None
     assert less.rank == full.rank
     with pytest.raises(EditError, match="no contribution of these chunks was estimated, 1: nothing"):
         full.without(["nothing"])
+
+
+def test_contributions_of_every_estimator_survive_their_file() -> None:
+    for estimate in BY_NAME.values():
+        got = estimate(world(1))
+        again = from_json(Contributions, json.loads(json.dumps(to_json(got))))
+        assert again.covariance_JJ is not None and got.covariance_JJ is not None
+        assert again.covariance_JJ.tolist() == got.covariance_JJ.tolist()
+        assert (again.estimator, again.nuisance, again.degrees) == (got.estimator, got.nuisance, got.degrees)
+    old = {key: value for key, value in to_json(paired_ols(world(1))).items() if key not in ("estimator", "degrees")}
+    assert from_json(Contributions, {**old, "covariance_JJ": None}).estimator == "paired_ols"
 
 
 def test_the_comparison_says_which_estimator_would_have_been_cheaper() -> None:

@@ -146,13 +146,12 @@ class Regression:
         return take_apart(design_NP, (*self.chunk_ids, *columns), self.task_ids, self.chosen_covariance)
 
     def fits(self) -> dict[str, tuple[Basis, LeastSquares]]:
-        """Fit every component, the main one first; components that share a design share its decomposition."""
-        shared = self.basis(MAIN_PART)
-        main = self.columns(MAIN_PART)
-        found = {MAIN_PART: (shared, least_squares(shared, self.outcomes[MAIN_PART]))}
+        """Fit every component; components that share the main one's design share its decomposition."""
+        shared, main = self.basis(MAIN_PART), self.columns(MAIN_PART)
+        found = {}
         for part, outcome_N in self.outcomes.items():
             columns = self.columns(part)
-            same = columns.keys() == main.keys() and all(np.array_equal(columns[k], main[k]) for k in main)
+            same = columns.keys() == main.keys() and all(np.array_equal(columns[name], main[name]) for name in main)
             basis = shared if same else self.basis(part)
             found[part] = basis, least_squares(basis, outcome_N)
         return found

@@ -131,12 +131,13 @@ def _draw(slot: Slot, task_id: str, inclusion: float, address: Address) -> Visib
         return _first(slot.ids, slot.allows, task_id, inclusion, address)
     # With many versions almost every draw shows two of them, so the version is drawn first, by its exact weight.
     odds = inclusion / (1.0 - inclusion)
-    weights = [1.0, *((1.0 + odds) ** len(version) - 1.0 for version in slot.versions)]
+    versions = sorted(slot.versions)
+    weights = [1.0, *((1.0 + odds) ** len(version) - 1.0 for version in versions)]
     mark = address.uniform(task_id, " ".join(sorted(slot.ids)), 0) * sum(weights)
     chosen = int(np.searchsorted(np.cumsum(weights), mark, side="right"))
     if chosen == 0:
         return BARE
-    return _first(slot.versions[min(chosen, len(slot.versions)) - 1], bool, task_id, inclusion, address)
+    return _first(versions[min(chosen, len(versions)) - 1], bool, task_id, inclusion, address)
 
 
 def _first(
@@ -153,12 +154,12 @@ def _first(
 def states(slot: Slot) -> tuple[Visible, ...]:
     """Return the legal states of a slot: nothing, or any non-empty part of one version."""
     parts = [
-        frozenset(part)
+        part
         for version in slot.versions
         for size in range(1, len(version) + 1)
-        for part in combinations(version, size)
+        for part in combinations(sorted(version), size)
     ]
-    return BARE, *parts
+    return BARE, *map(frozenset, sorted(parts))
 
 
 def balanced(partition: Sequence[Slot], task_ids: Sequence[str], address: Address) -> dict[str, Visible]:
@@ -182,7 +183,9 @@ def balanced(partition: Sequence[Slot], task_ids: Sequence[str], address: Addres
                 f"there are {rows} tasks; use more tasks or the bernoulli design"
             )
         rng = np.random.Generator(
-            np.random.PCG64(child_seed(address.seed, "balanced", address.round_index, address.sample, *slot.ids))
+            np.random.PCG64(
+                child_seed(address.seed, "balanced", address.round_index, address.sample, *sorted(slot.ids))
+            )
         )
         code_N = rng.permutation(
             np.concatenate(
