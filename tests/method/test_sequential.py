@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from method_records import ids, pairs_of
 from intraskill.method.attribution import Contributions, fit_contributions
 from intraskill.method.errors import ConfigError, PairingError
 from intraskill.method.gate_design import GateDesign, standard_errors
-from intraskill.method.sequential import Call, Look, SequentialRule, call_of, half_width, look
+from intraskill.method.sequential import Call, Look, SequentialRule, call_of, look, mixture_half_width
+from intraskill.method.spending import spending_bounds, spent
 
 NOMINAL = 0.05
 LOOKS = 40
@@ -33,17 +35,17 @@ def test_the_boundary_is_robbins_normal_mixture() -> None:
     g2 = (strength + math.log(1 + strength) + 1) / (1 / tight**2)
     information = 1 / se**2
     expected = se * math.sqrt((1 + 1 / (g2 * information)) * (math.log(1 + g2 * information) + strength))
-    got = half_width(np.array([se]), tight_se=tight, error=error)[0]
+    got = mixture_half_width(np.array([se]), tight_se=tight, error=error)[0]
     assert got == pytest.approx(expected)
     assert got != pytest.approx(1.96 * se, rel=0.2)
 
 
 def test_the_boundary_is_narrowest_where_it_was_told_to_be() -> None:
     se_J = 0.04 * np.array([4.0, 2.0, 1.3, 1.0, 0.8, 0.5, 0.25])
-    factor_J = half_width(se_J, tight_se=0.04, error=NOMINAL) / se_J
+    factor_J = mixture_half_width(se_J, tight_se=0.04, error=NOMINAL) / se_J
     assert int(factor_J.argmin()) == 3
     assert factor_J[3] == pytest.approx(3.03, abs=0.01)
-    assert half_width(np.zeros(1), tight_se=0.04, error=NOMINAL) == pytest.approx(np.zeros(1))
+    assert mixture_half_width(np.zeros(1), tight_se=0.04, error=NOMINAL) == pytest.approx(np.zeros(1))
 
 
 def test_looking_at_every_batch_keeps_the_error_where_repeated_tests_do_not() -> None:
@@ -51,8 +53,10 @@ def test_looking_at_every_batch_keeps_the_error_where_repeated_tests_do_not() ->
     information_L = np.arange(1, LOOKS + 1) / 0.08**2
     walk_PL = np.cumsum(rng.normal(size=(PATHS, LOOKS)) / 0.08, axis=1)
     value_PL, se_L = walk_PL / information_L, information_L**-0.5
-    always = np.any(np.abs(value_PL) > half_width(se_L, tight_se=0.02, error=NOMINAL), axis=1).mean()
+    always = np.any(np.abs(value_PL) > mixture_half_width(se_L, tight_se=0.02, error=NOMINAL), axis=1).mean()
     repeated = np.any(np.abs(value_PL) > 1.96 * se_L, axis=1).mean()
+    planned_L = np.array(spending_bounds(tuple(range(1, LOOKS + 1)), NOMINAL)) * se_L
+    assert np.any(np.abs(value_PL) > planned_L, axis=1).mean() == pytest.approx(NOMINAL, abs=0.012)
     assert always <= NOMINAL
     assert repeated > 5 * NOMINAL
     once = np.mean(np.abs(value_PL[:, -1]) > 1.96 * se_L[-1])
@@ -133,15 +137,47 @@ def test_looks_at_other_pairs_or_another_pool_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"batch": 0}, {"tight_se": 0.0}, {"negligible": -0.1}, {"error": 0.0}, {"max_pairs": 0}]
+    "change",
+    [{"batch": 0}, {"tight_se": 0.0}, {"negligible": -0.1}, {"error": 0.0}, {"max_pairs": 0}, {"boundary": "peek"}],
 )
-def test_impossible_rules_are_refused(change: dict[str, float]) -> None:
-    valid: dict[str, float] = {"planned_pairs": 400, "max_pairs": 800, "batch": 100, "tight_se": 0.04}
-    with pytest.raises(ConfigError, match=r"sequential gate|positive rewards"):
+def test_impossible_rules_are_refused(change: dict[str, object]) -> None:
+    valid: dict[str, object] = {"planned_pairs": 400, "max_pairs": 800, "batch": 100, "tight_se": 0.04}
+    with pytest.raises(ConfigError, match=r"sequential gate|positive rewards|unknown boundary"):
         SequentialRule(**{**valid, **change})  # type: ignore[arg-type]
 
 
 def test_the_planner_s_standard_error_is_a_sensible_scale() -> None:
     half_way = float(standard_errors(GateDesign(12, 400, 0.44))[0])
-    width = half_width(np.array([half_way]), tight_se=half_way, error=NOMINAL)[0]
-    assert width / half_way < half_width(np.array([half_way]), tight_se=half_way / 5, error=NOMINAL)[0] / half_way
+    width = mixture_half_width(np.array([half_way]), tight_se=half_way, error=NOMINAL)[0]
+    assert (
+        width / half_way < mixture_half_width(np.array([half_way]), tight_se=half_way / 5, error=NOMINAL)[0] / half_way
+    )
+
+
+def test_the_spending_bounds_are_the_tabulated_ones() -> None:
+    """Five equal looks at a two-sided 5 %: the O'Brien–Fleming-type bounds that every table of them prints."""
+    expected = (4.8769, 3.3569, 2.6803, 2.2898, 2.0310)
+    assert spending_bounds((20, 40, 60, 80, 100), NOMINAL) == pytest.approx(expected, abs=2e-4)
+    assert spending_bounds((20, 40, 60, 80, 100), 0.04) != pytest.approx(expected, abs=2e-2)
+    assert spending_bounds((400,), NOMINAL) == pytest.approx((1.95996,), abs=1e-4)
+    assert spent(1.0, NOMINAL) == pytest.approx(NOMINAL)
+
+
+def test_planned_looks_decide_with_narrower_intervals_at_the_end_and_only_when_planned() -> None:
+    rule = replace(RULE, boundary="spending", max_pairs=200)
+    assert rule.looks() == (100, 200)
+    one_J = np.array([0.03])
+    assert 1.96 * 0.03 < rule.half_width(one_J, 2)[0] < RULE.half_width(one_J, 2)[0]
+    assert rule.half_width(one_J, 1)[0] > 1.3 * rule.half_width(one_J, 2)[0]
+    state = look(look(Look(), fitted(100, (0.15, 0.0)), rule), fitted(200, (0.15, 0.0)), rule)
+    assert state.calls[ids("a")[0]] is Call.HELPS and state.number == 2
+    with pytest.raises(ConfigError, match="look 3 of 2 planned ones"):
+        look(state, fitted(300, (0.15, 0.0)), rule)
+
+
+@pytest.mark.parametrize("looks", [(), (0, 5), (10, 10), (20, 10)])
+def test_looks_that_do_not_grow_are_refused(looks: tuple[int, ...]) -> None:
+    with pytest.raises(ConfigError, match="planned looks must grow"):
+        spending_bounds(looks, NOMINAL)
+    with pytest.raises(ConfigError, match="strictly between 0 and 1"):
+        spending_bounds((10,), 1.0)

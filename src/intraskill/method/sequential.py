@@ -1,12 +1,12 @@
 """Sequential gates: look after every batch, stop when each chunk is decided, with an error that looking cannot inflate.
 
-The boundary is a confidence sequence, valid at all looks together: with I = 1/SE² and a normal mixture of scale g over
-the error of β̂,
+    mixture     valid at any look whatever, planned or not, for ever: with I = 1/SE² and a normal mixture of scale g,
+                |β̂ − β| ≤ SE · √( (1 + 1/(g² I)) · (ln(1 + g² I) + 2 ln(1/error)) )   for all I at once.
+                Narrowest, 3.0 standard errors at 5 %, near I = 8.8/g²
+    spending    valid at the planned looks: wide at first, about 2.1 standard errors at the last (`spending`)
 
-    |β̂ − β| ≤ SE · √( (1 + 1/(g² I)) · (ln(1 + g² I) + 2 ln(1/error)) )      for all I at once
-
-It is narrowest, 3.0 standard errors at 5 %, near I = 8.8/g². It is asymptotic like the standard errors it stands on,
-so the first look needs pairs enough for those. A chunk keeps the call of the look that decided it.
+Both are asymptotic like the standard errors they stand on, so the first look needs pairs enough for those. A chunk
+keeps the call of the look that decided it.
 
 Source: Robbins (1970), normal mixture; Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas (2024) for asymptotic sequences.
 """
@@ -15,6 +15,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +23,10 @@ from numpy.typing import NDArray
 from intraskill.method.attribution import Contributions
 from intraskill.method.errors import ConfigError, PairingError
 from intraskill.method.skill import ChunkId
+from intraskill.method.spending import spending_bounds
 
 Vector = NDArray[np.float64]
+Boundary: TypeAlias = Literal["mixture", "spending"]
 
 
 class Call(StrEnum):
@@ -42,11 +45,12 @@ class SequentialRule:
         planned_pairs: pairs of the fixed gate that this one replaces; the saving is counted against it.
         max_pairs: budget.
         batch: pairs between two looks.
-        tight_se: the standard error at which the boundary is narrowest, for example the planner's at half the budget.
+        tight_se: the standard error at which the mixture is narrowest, for example the planner's at the budget.
         negligible: δ_min > 0; a chunk whose interval lies below it is not worth more pairs. ``None``: only effects
             decide.
         error: probability per chunk of ever excluding its true contribution, in (0, 1).
         first_look: fewest pairs before a look.
+        boundary: ``mixture`` or ``spending``.
     """
 
     planned_pairs: int
@@ -56,6 +60,7 @@ class SequentialRule:
     negligible: float | None = None
     error: float = 0.05
     first_look: int = 100
+    boundary: Boundary = "mixture"
 
     def __post_init__(self) -> None:
         if min(self.planned_pairs, self.max_pairs, self.batch, self.first_look) < 1:
@@ -66,19 +71,30 @@ class SequentialRule:
             )
         if not 0.0 < self.error < 1.0:
             raise ConfigError(f"the error of a sequential gate must lie strictly between 0 and 1, got {self.error}")
+        if self.boundary not in get_args(Boundary):
+            raise ConfigError(f"unknown boundary {self.boundary!r}; choose one of {', '.join(get_args(Boundary))}")
 
     def looks(self) -> tuple[int, ...]:
         """Numbers of pairs at which to look; the last is the budget."""
         first = min(max(self.first_look, self.batch), self.max_pairs)
         return (*range(first, self.max_pairs, self.batch), self.max_pairs)
 
-    def half_width(self, se: Vector) -> Vector:
-        """Return half the width of the always-valid interval at standard errors ``se``, of any shape."""
-        return half_width(se, tight_se=self.tight_se, error=self.error)
+    def half_width(self, se: Vector, number: int) -> Vector:
+        """Return half the width of the interval at standard errors ``se``, of any shape, at a look counted from 1.
+
+        Raises:
+            ConfigError: for a look that was not planned, where the boundary allows only planned ones.
+        """
+        if self.boundary == "mixture":
+            return mixture_half_width(se, tight_se=self.tight_se, error=self.error)
+        bounds = spending_bounds(self.looks(), self.error)
+        if number > len(bounds):
+            raise ConfigError(f"look {number} of {len(bounds)} planned ones; plan more looks, or use boundary mixture")
+        return np.asarray(bounds[number - 1] * se)
 
 
-def half_width(se: Vector, *, tight_se: float, error: float) -> Vector:
-    """Return half the width of the confidence sequence; see the module's formula."""
+def mixture_half_width(se: Vector, *, tight_se: float, error: float) -> Vector:
+    """Return half the width of the normal mixture's confidence sequence; see the module's formula."""
     strength = 2.0 * math.log(1.0 / error)
     tightest = strength + math.log(1.0 + strength) + 1.0  # g² I at which the factor is smallest, to first order
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -93,6 +109,7 @@ class Look:
 
     Attributes:
         pairs: pairs seen so far.
+        number: looks taken so far.
         calls: chunks that are decided, and how.
         decided_at: pairs at which each was decided.
         undecided: the others, in pool order.
@@ -100,6 +117,7 @@ class Look:
     """
 
     pairs: int = 0
+    number: int = 0
     calls: Mapping[ChunkId, Call] = field(default_factory=dict)
     decided_at: Mapping[ChunkId, int] = field(default_factory=dict)
     undecided: tuple[ChunkId, ...] = ()
@@ -140,7 +158,7 @@ def look(previous: Look, contributions: Contributions, rule: SequentialRule) -> 
         )
     if previous.pairs and set(ids) != {*previous.calls, *previous.undecided}:
         raise PairingError("the pool changed between two looks; a sequential gate keeps its chunks until it stops")
-    half_J = rule.half_width(contributions.se_J)
+    half_J = rule.half_width(contributions.se_J, previous.number + 1)
     low_J, high_J = contributions.beta_J - half_J, contributions.beta_J + half_J
     intervals = dict(zip(ids, zip(low_J.tolist(), high_J.tolist(), strict=True), strict=True))
     found = {chunk_id: call_of(*interval, rule.negligible) for chunk_id, interval in intervals.items()}
@@ -148,6 +166,7 @@ def look(previous: Look, contributions: Contributions, rule: SequentialRule) -> 
     return replace(
         previous,
         pairs=contributions.num_pairs,
+        number=previous.number + 1,
         calls={**previous.calls, **fresh},
         decided_at={**previous.decided_at, **dict.fromkeys(fresh, contributions.num_pairs)},
         undecided=tuple(chunk_id for chunk_id in ids if chunk_id not in fresh and chunk_id not in previous.calls),
