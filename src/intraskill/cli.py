@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from intraskill.commands import Command, env, gate
+from intraskill.commands import Command, env, gate, validate
 from intraskill.config import Config, check, flatten, unflatten
 from intraskill.method.errors import ConfigError, IntraSkillError
 
@@ -62,13 +62,12 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--dry-run", action="store_true", help="print the resolved plan and stop")
     train.add_argument("--seed", type=int, help="same as seed=N")
     train.add_argument("--run-dir", help="same as run_dir=DIR")
-    alone = verb("validate", "run the gate alone on a checkpoint and its skill", _validate)
+    validate.add(verb, _config_beside)
     panel = verb("eval", "evaluate a checkpoint on a split and compare it with other evaluations", _eval)
-    for sub in (alone, panel):
-        sub.add_argument("--ckpt", required=True, help="a run, a round, or a checkpoint directory")
-        sub.add_argument("--skill", help="skill file instead of the one beside the checkpoint")
-        sub.add_argument("--out", help="where to write (default: in the run)")
-        sub.add_argument("--tasks", type=int, help="at most so many tasks")
+    panel.add_argument("--ckpt", required=True, help="a run, a round, or a checkpoint directory")
+    panel.add_argument("--skill", help="skill file instead of the one beside the checkpoint")
+    panel.add_argument("--out", help="where to write (default: in the run)")
+    panel.add_argument("--tasks", type=int, help="at most so many tasks")
     panel.add_argument("--mode", choices=("skill-free", "skill-augmented"), default="skill-free")
     panel.add_argument("--split", default="model_dev", help="train, skill_validation, model_dev, audit or test")
     panel.add_argument("--repeats", type=int, default=1, help="rollouts per task")
@@ -203,24 +202,6 @@ def _eval(arguments: argparse.Namespace, overrides: list[str]) -> int:
     others = evaluate.comparable(root, found) if against is None else against
     comparisons = [(other.name, evaluate.compare(other, found, seed=config.seed)) for other in others]
     print_evaluation(found, comparisons, str(directory))
-    return 0
-
-
-def _validate(arguments: argparse.Namespace, overrides: list[str]) -> int:
-    from intraskill import evaluate
-    from intraskill.assembly import bench
-    from intraskill.report.live import monitor
-    from intraskill.report.tables import print_validation
-
-    source = evaluate.find_source(Path(arguments.ckpt))
-    limit = [f"gate.tasks={arguments.tasks}"] if arguments.tasks is not None else []
-    config = _config_beside(source.root, [*overrides, *limit])
-    skill = evaluate.skill_of(source, arguments.skill)
-    root = Path(arguments.out) if arguments.out else (source.root or Path(".")) / "validations"
-    root.mkdir(parents=True, exist_ok=True)
-    with monitor() as watcher:
-        validation, directory = evaluate.validate(bench(config, root, watcher), source.checkpoint, skill)
-    print_validation(validation, skill, str(directory))
     return 0
 
 

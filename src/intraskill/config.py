@@ -11,6 +11,7 @@ from typing import Any
 from intraskill.method.errors import ConfigError
 
 LOSSES = ("grpo", "dr_grpo", "dapo", "bnpo", "cispo")
+ESTIMATORS = ("paired_ols", "paired_ols_intercept", "ancova", "masked_ols", "covariate")
 
 
 def knob(default: Any, doc: str, interval: str = "", choices: tuple[str, ...] = ()) -> Any:
@@ -143,10 +144,23 @@ class ProposerConfig:
 class GateConfig:
     """Randomised validation gate (method §7)."""
 
-    policy: str = knob("positive_topk", "decision rule", choices=("positive_topk",))
+    estimator: str = knob("paired_ols", "model of the contributions; paired_ols is always beside it", "", ESTIMATORS)
+    design: str = knob("bernoulli", "how the masks are drawn", choices=("bernoulli", "balanced"))
+    policy: str = knob("positive_topk", "decision rule", choices=("positive_topk", "probability", "fdr"))
     top_k: int = knob(10, "most active chunks, K", "[0, 64]")
+    admit: float = knob(0.8, "policy probability: P(α > 0) from which a chunk is admitted", "(0.5, 1)")
+    retire: float = knob(0.2, "policy probability: P(α > 0) down to which a chunk is dropped", "(0, 0.5)")
+    carry_over: float = knob(0.5, "policy probability: what a round's precision is worth one round later", "[0, 1)")
+    fdr: float = knob(0.1, "policy fdr: tolerated share of useless chunks among the admitted ones", "(0, 1)")
     tasks: int | None = knob(None, "validation pairs; null = the whole split", "[2, inf)")
     inclusion: float = knob(0.5, "probability that a masked run shows a chunk", "(0, 1)")
+    replicates: int = knob(1, "masked runs per task, each under its own mask", "[1, 100]")
+    bare_replicates: int = knob(1, "bare runs per task; B is their mean", "[1, 100]")
+    placebos: int = knob(0, "neutral chunks measured beside the pool and never admitted", "[0, 16]")
+    effect: float = knob(0.0, "contribution in reward units that the gate should see; 0 = none is asked for", "[0, 1]")
+    require_power: bool = knob(False, "refuse a gate that cannot see gate.effect; false: say so and go on")
+    sigma: float | None = knob(None, "SD of R − B to plan power with; null = the last gate's, else 0.44", "(0, 2]")
+    sequential: int = knob(0, "tasks between two looks; the gate stops once all is decided; 0 = off", "[0, inf)")
     full_arm: bool = knob(True, "measure R_pair, the committed skill shown whole")
 
 
@@ -176,9 +190,7 @@ class Config:
     seed: int = knob(0, "seed of every draw of the run", "[0, inf)")
     run_dir: str = knob("runs/quickstart", "directory of the run; an unfinished run there is continued")
     threads: int = knob(1, "torch threads per process", "[1, 1024]")
-    workers: int = knob(
-        1, "threads that share rollout batches and micro-batches; pays for small models on a CPU", "[1, 64]"
-    )
+    workers: int = knob(1, "threads that share rollout batches and micro-batches; pays for small models", "[1, 64]")
     family: str | None = knob(None, "task family; null = the environment's own; another one is refused")
     rounds: int = knob(2, "outer-loop rounds after the cold start", "[0, 10000]")
     env: EnvConfig = field(default_factory=EnvConfig)
@@ -252,35 +264,28 @@ def _inside(value: float, interval: str) -> bool:
 
 
 def _contradictions(config: Config) -> Iterator[tuple[bool, str]]:
-    curriculum, grpo = config.curriculum, config.grpo
-    yield (
-        curriculum.rho_min > curriculum.rho_max,
-        f"curriculum.rho_min={curriculum.rho_min} exceeds curriculum.rho_max={curriculum.rho_max}",
-    )
+    curriculum, grpo, gate, triage = config.curriculum, config.grpo, config.gate, config.triage
+    low, high = curriculum.rho_min, curriculum.rho_max
+    yield (low > high, f"curriculum.rho_min={low} exceeds curriculum.rho_max={high}")
     yield (
         not curriculum.q_floor <= curriculum.skill_free_prob <= curriculum.q_ceiling and curriculum.controller == "gap",
         f"curriculum.skill_free_prob={curriculum.skill_free_prob} must lie in [q_floor, q_ceiling] = "
         f"[{curriculum.q_floor}, {curriculum.q_ceiling}] for the gap controller",
     )
     yield (
-        config.triage.min_valid > config.triage.reruns,
-        f"triage.min_valid={config.triage.min_valid} exceeds triage.reruns={config.triage.reruns}",
+        triage.min_valid > triage.reruns,
+        f"triage.min_valid={triage.min_valid} exceeds triage.reruns={triage.reruns}",
     )
-    yield (
-        config.proposer.name == "openai" and not config.proposer.model,
-        "proposer.name=openai needs proposer.model",
-    )
+    yield (config.proposer.name == "openai" and not config.proposer.model, "proposer.name=openai needs proposer.model")
     yield (
         config.rollout.max_new_tokens >= config.rollout.max_context,
         f"rollout.max_new_tokens={config.rollout.max_new_tokens} leaves no room in "
         f"rollout.max_context={config.rollout.max_context}",
     )
+    policy = config.policy
+    yield (policy.lora_rank > 0 and not policy.lora_targets, "policy.lora_rank > 0 needs policy.lora_targets")
     yield (
-        config.policy.lora_rank > 0 and not config.policy.lora_targets,
-        "policy.lora_rank > 0 needs policy.lora_targets",
-    )
-    yield (
-        curriculum.controller == "gap" and not config.gate.full_arm,
+        curriculum.controller == "gap" and not gate.full_arm,
         "curriculum.controller=gap needs gate.full_arm=true, which measures the gap",
     )
     yield (
@@ -290,3 +295,5 @@ def _contradictions(config: Config) -> Iterator[tuple[bool, str]]:
     yield (config.final.tasks == 1, "final.tasks=1 gives no interval; use 2 or more, or 0 for no closing comparison")
     yield (not config.run_dir.strip(), "run_dir is empty; name a directory")
     yield (grpo.steps_per_round == 0 and config.rounds > 0, "grpo.steps_per_round=0 trains nothing; set rounds=0 too")
+    yield (gate.design == "balanced" and gate.inclusion != 0.5, "gate.design=balanced needs gate.inclusion=0.5")
+    yield (gate.require_power and not gate.effect, "gate.require_power=true needs gate.effect, the effect to be seen")

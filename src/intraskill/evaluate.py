@@ -1,4 +1,4 @@
-"""Evaluate a checkpoint on a panel of tasks, compare two evaluations of one panel, and run the gate alone.
+"""Evaluate a checkpoint on a panel of tasks, and compare two evaluations of one panel.
 
 A panel is a split, its tasks and the repeats. Two evaluations are compared task by task and only when panel,
 environment and sampling are the same.
@@ -25,9 +25,8 @@ from intraskill.method.tasks import SPLITS, Task
 from intraskill.runtime.records import from_json, to_json
 from intraskill.runtime.run_directory import finished_rounds, is_sealed, read_json, read_text, verify, write_json
 from intraskill.runtime.tracking import Metrics
-from intraskill.validation import Validation, validate_skill
 
-__all__ = ["Interval", "Skill", "compare", "evaluate", "paired_bootstrap", "paired_counts", "validate"]
+__all__ = ["Interval", "Skill", "compare", "evaluate", "paired_bootstrap", "paired_counts"]
 
 MODES = ("skill-free", "skill-augmented")
 
@@ -189,7 +188,7 @@ def evaluate(
     run.learner.load(checkpoint)
     shown = skill if mode == "skill-augmented" else Skill("")
     planned = _planned(run, mode, repeats, shown, chosen)
-    run, directory = _at(run, f"{planned.name}-{content_hash(planned.panel, run.config.seed)[:6]}")
+    run, directory = at_directory(run, f"{planned.name}-{content_hash(planned.panel, run.config.seed)[:6]}")
     episodes = plan_arm(run, chosen, shown, frozenset(shown.ids), address=("eval", split), repeats=repeats)
     rollouts = run_scored_arm(run, directory / "rollouts.jsonl", 0, episodes)
     found = replace(planned, rewards=task_means(rollouts), successes=task_success(rollouts))
@@ -215,7 +214,7 @@ def _planned(run: Run, mode: str, repeats: int, shown: Skill, tasks: Sequence[Ta
     )
 
 
-def _at(run: Run, name: str) -> tuple[Run, Path]:
+def at_directory(run: Run, name: str) -> tuple[Run, Path]:
     """Return the run with its metrics in a directory of their own: each starts its stages anew at round 0."""
     directory = run.root / name
     directory.mkdir(parents=True, exist_ok=True)
@@ -237,10 +236,3 @@ def comparable(root: Path, evaluation: Evaluation) -> list[Evaluation]:
     """Return the other evaluations under ``root`` of the same panel."""
     others = [read_evaluation(file) for file in sorted(root.glob("*/eval.json"))]
     return [other for other in others if other.panel == evaluation.panel and other.name != evaluation.name]
-
-
-def validate(run: Run, checkpoint: Path, skill: Skill) -> tuple[Validation, Path]:
-    """Run the gate alone on a checkpoint and a skill: contributions with standard errors, and R_free, R_pair, gap."""
-    run.learner.load(checkpoint)
-    run, directory = _at(run, f"{run.learner.checkpoint[:8]}-{skill.hash[:8]}")
-    return validate_skill(run, directory, 0, skill, ()), directory

@@ -35,7 +35,7 @@ from intraskill.runtime.run_directory import (
 from intraskill.runtime.run_lock import locked
 from intraskill.runtime.tracking import Monitor
 from intraskill.training import plan_training, train
-from intraskill.validation import Validation, chunk_rows, validate_skill
+from intraskill.validation import Validation, chunk_rows, round_facts, validate_skill
 
 NO_FRONTIER = {"groups": 0, "reviewed": 0, "model_deficit": 0, "skill_deficit": 0, "environment": 0, "undecided": 0}
 
@@ -91,7 +91,7 @@ def cold_start(run: Run) -> State:
     proposals, ledger = propose(run, directory, evidence, draft, Ledger())
     drafted = pool(draft, [proposal.to_edit() for proposal in proposals])
     write_text(directory / "draft.md", drafted.to_markdown())
-    validation = validate_skill(run, directory, 0, drafted, ())
+    validation = validate_skill(run, directory, round_facts(run, 0, drafted, ()))
     ledger = record_fates(ledger, 0, proposals, validation.decision)
     curriculum = Curriculum(fixed_q(run.config.curriculum.skill_free_prob), _exposure(run, validation))
     state = State(0, run.learner.checkpoint, validation.decision.skill, curriculum, ledger)
@@ -121,7 +121,7 @@ def run_round(run: Run, state: State, round_index: int) -> State:
     frontier, evidence = review_frontier(run, directory, round_index, results, state.skill)
     proposals, ledger = propose(run, directory, evidence, state.skill, state.ledger, results)
     edits = [proposal.to_edit() for proposal in proposals]
-    validation = validate_skill(run, directory, round_index, state.skill, edits)
+    validation = validate_skill(run, directory, round_facts(run, round_index, state.skill, edits))
     decision = validation.decision
     ledger = record_fates(ledger, round_index, proposals, decision)
     curriculum = Curriculum(_next_q(run, state.curriculum, validation), _exposure(run, validation))
@@ -233,9 +233,11 @@ def _save_checkpoint(run: Run, directory: Path) -> None:
 
 
 def _exposure(run: Run, validation: Validation) -> dict[str, float]:
+    """Return ρ_{t+1}; a chunk that the gate holds for want of evidence gets ρ_min, whatever its β̂."""
     rule = run.config.curriculum
     exposure_rule = ExposureRule(rule.rho_min, rule.rho_max, rule.saturation)
-    return allocate_exposure(validation.decision.skill, validation.contributions, exposure_rule)
+    exposure = allocate_exposure(validation.decision.skill, validation.contributions, exposure_rule)
+    return exposure | dict.fromkeys(validation.decision.held, rule.rho_min)
 
 
 def _next_q(run: Run, previous: Curriculum, validation: Validation) -> float:

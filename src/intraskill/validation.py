@@ -10,20 +10,21 @@ from typing import Any
 
 from intraskill.arms import bare_arm, plan_arm, run_scored_arm, score, task_means
 from intraskill.assembly import Run
-from intraskill.method.attribution import Contributions, fit_contributions
-from intraskill.method.edits import Edit, pool
-from intraskill.method.errors import ArtifactError
-from intraskill.method.gate import Decision, GateRule, decide
+from intraskill.assessment import Assessment, assess, contributions_json
+from intraskill.gate_facts import GateFacts, gate_facts, write_masks
+from intraskill.gate_power import check_power
+from intraskill.method.attribution import Contributions
+from intraskill.method.designs import Masks
+from intraskill.method.edits import Edit
+from intraskill.method.gate import Decision
 from intraskill.method.intervals import Interval, mean_interval
-from intraskill.method.paired_validation import Pairs, pair, plan_visible
+from intraskill.method.paired_validation import Pairs, Scored, pair_replicates
 from intraskill.method.randomness import child_seed
 from intraskill.method.rollouts import Episode, Rollout
-from intraskill.method.skill import ChunkId, Skill, Visible
+from intraskill.method.skill import BARE, ChunkId, Skill, Visible
 from intraskill.method.tasks import Task
-from intraskill.runtime.records import from_json, to_json
-from intraskill.runtime.run_directory import read_json, write_json, write_text
-
-ESTIMATOR = "paired_ols"
+from intraskill.runtime.records import to_json
+from intraskill.runtime.run_directory import write_json, write_text
 
 
 @dataclass(frozen=True)
@@ -31,122 +32,131 @@ class Validation:
     """What one gate found.
 
     Attributes:
-        contributions: β̂ ± SE of every chunk of the pool.
-        decision: the skill that the round commits.
+        facts: what it fixed before its first rollout.
+        pairs: its audited pairs.
+        assessment: contributions, posterior and decision.
+        excluded: tasks that left both arms because some rollout of theirs only faulted.
+        shown: chunks of the full arm: the committed skill, or the skill that a gate alone was asked about.
+        full: scored rollouts that saw exactly these; empty when that arm did not run.
         r_free: mean skill-free reward.
-        r_pair: mean reward under the committed skill, whole; ``None`` when the arm is switched off.
+        r_pair: mean reward with `shown`, whole; ``None`` when the arm is switched off.
         gap: R_pair − R_free over the same tasks (method §8.2).
     """
 
-    contributions: Contributions
-    decision: Decision
+    facts: GateFacts
+    pairs: Pairs
+    assessment: Assessment
+    excluded: tuple[str, ...]
+    shown: Visible
+    full: tuple[Scored, ...]
     r_free: Interval
     r_pair: Interval | None
     gap: Interval | None
 
+    @property
+    def contributions(self) -> Contributions:
+        """β̂ ± SE of every chunk of the pool."""
+        return self.assessment.contributions
 
-def validate_skill(run: Run, directory: Path, round_index: int, skill: Skill, edits: Sequence[Edit]) -> Validation:
+    @property
+    def decision(self) -> Decision:
+        """The skill that the round commits."""
+        return self.assessment.decision
+
+
+def round_facts(run: Run, round_index: int, skill: Skill, edits: Sequence[Edit]) -> GateFacts:
+    """Return the facts of the gate that a round of this run holds."""
+    seed = run.config.seed
+    return gate_facts(run.config.gate, skill, edits, round_index=round_index, seed=seed, root=run.root)
+
+
+def validate_skill(run: Run, directory: Path, facts: GateFacts, *, alone: bool = False) -> Validation:
     """Run the gate at the learner's present weights; every stage leaves its artifact in ``directory``.
+
+    Args:
+        run: the run.
+        directory: where the artifacts go.
+        facts: what the gate fixes before its first rollout.
+        alone: a measurement that commits nothing: the full arm shows ``facts.skill`` instead of the skill that the
+            gate decides on, every estimator is fitted; the power check and the tables are left to the caller.
 
     Raises:
         ArtifactError: when ``masks.json`` there belongs to another plan.
+        UnderpoweredError: when ``gate.require_power`` asks for more than the gate can see.
         PairingError: when the arms do not pair.
         RankDeficientError: when there are too few tasks for the pool.
+        NoVariationError: when all rewards are the same.
     """
-    everything = pool(skill, edits)
     tasks = run.tasks("skill_validation", run.config.gate.tasks)
-    planned = _plan_masks(run, directory, round_index, everything, edits, tasks)
-    bare = run_scored_arm(
-        run, directory / "bare.jsonl", round_index, bare_arm(run, tasks, everything, address=("bare", round_index))
-    )
-    pairs, excluded = _paired(run, directory, round_index, everything, tasks, planned, bare)
-    contributions = _fit(directory, pairs, excluded)
-    decision = decide(skill, edits, contributions, GateRule(run.config.gate.top_k))
-    write_json(directory / "decision.json", to_json(decision) | {"kept": list(decision.kept)})
-    write_text(directory / "skill.md", decision.skill.to_markdown())
-    r_free = mean_interval(list(task_means(bare).values()))
-    r_pair, gap = _pair_arm(run, directory, round_index, decision.skill, tasks, bare)
-    return Validation(contributions, decision, r_free, r_pair, gap)
+    if not alone:
+        check_power(run, facts, len(tasks))
+    masks = write_masks(directory / "masks.json", facts, tasks, run.learner, run.config.seed)
+    bare = run_scored_arm(run, directory / "bare.jsonl", facts.round_index, bare_episodes(run, facts, tasks))
+    masked = bare
+    if facts.columns.chunks:
+        episodes = masked_episodes(facts, tasks, masks)
+        masked = run_scored_arm(run, directory / "masked.jsonl", facts.round_index, episodes)
+    pairs, excluded = _paired(run, facts, masks, bare, masked)
+    found = assess(facts, pairs, every_estimator=alone)
+    if not alone:
+        write_json(directory / "contributions.json", contributions_json(found, pairs, excluded))
+        write_json(directory / "decision.json", to_json(found.decision) | {"kept": list(found.decision.kept)})
+        write_text(directory / "skill.md", found.decision.skill.to_markdown())
+    skill = facts.skill if alone else found.decision.skill
+    full = _full_arm(run, directory, facts.round_index, skill, tasks)
+    r_pair, gap = _pair_arm(run, skill, task_means(bare), task_means(full))
+    scored = score(full, run.learner.conditions, "skill_validation")
+    free = mean_interval(list(task_means(bare).values()))
+    return Validation(facts, pairs, found, tuple(excluded), frozenset(skill.ids), scored, free, r_pair, gap)
 
 
-def _plan_masks(
-    run: Run, directory: Path, round_index: int, everything: Skill, edits: Sequence[Edit], tasks: Sequence[Task]
-) -> dict[str, Visible]:
-    """Write visible sets, conditions and estimator before the first rollout; refuse a file of another plan."""
-    gate = run.config.gate
-    planned = plan_visible(
-        everything, edits, tasks, seed=run.config.seed, round_index=round_index, inclusion=gate.inclusion
-    )
-    plan = {
-        "round": round_index,
-        "estimator": ESTIMATOR,
-        "inclusion": gate.inclusion,
-        "checkpoint": run.learner.checkpoint,
-        "conditions": dict(run.learner.conditions),
-        "chunks": list(everything.ids),
-        "edits": [edit.id for edit in edits],
-        "visible": to_json(planned),
-    }
-    path = directory / "masks.json"
-    if not path.exists():
-        write_json(path, plan)
-    elif differing := [key for key, value in read_json(path).items() if plan.get(key) != value]:
-        raise ArtifactError(
-            f"{path} was written for another plan: {', '.join(differing)} differ; a changed plan cannot resume a gate. "
-            f"Delete {directory} and run the same command again"
-        )
-    return planned
+def bare_episodes(run: Run, facts: GateFacts, tasks: Sequence[Task]) -> list[Episode]:
+    """Return the bare arm; its address holds the run's seed and the round alone, so that a later gate may reuse it."""
+    address = ("bare", facts.round_index)
+    return bare_arm(run, tasks, facts.columns, address=address, repeats=facts.design.bare_replicates)
+
+
+def masked_episodes(facts: GateFacts, tasks: Sequence[Task], masks: Masks) -> list[Episode]:
+    """Return the masked arm: one episode per task and replicate under its planned visible set."""
+    columns = facts.columns
+    return [
+        Episode(task, columns, visible, sample, child_seed(facts.seed, "masked", facts.round_index, task.id, sample))
+        for task in tasks
+        for sample, visible in enumerate(masks[task.id])
+    ]
 
 
 def _paired(
-    run: Run,
-    directory: Path,
-    round_index: int,
-    everything: Skill,
-    tasks: Sequence[Task],
-    planned: dict[str, Visible],
-    bare: Sequence[Rollout],
+    run: Run, facts: GateFacts, masks: Masks, bare: Sequence[Rollout], masked: Sequence[Rollout]
 ) -> tuple[Pairs, list[str]]:
-    """Run the masked arm and pair it; tasks whose every attempt faulted leave both arms and are reported."""
-    masked = bare
-    if everything.chunks:
-        episodes = [
-            Episode(
-                task, everything, planned[task.id], 0, child_seed(run.config.seed, "masked", round_index, task.id, 0)
-            )
-            for task in tasks
-        ]
-        masked = run_scored_arm(run, directory / "masked.jsonl", round_index, episodes)
+    """Pair the arms; tasks with a rollout whose every attempt faulted leave both arms and are reported."""
     faulted = sorted({rollout.task_id for rollout in (*bare, *masked) if rollout.fault is not None})
-    kept = {task_id: visible for task_id, visible in planned.items() if task_id not in faulted}
-    conditions = run.learner.conditions
+    number, conditions = facts.design.bare_replicates, run.learner.conditions
+    if not facts.columns.chunks:  # the bare run is its own masked run
+        masks = dict.fromkeys(masks, (BARE,) * number)
+    kept = {task_id: visible for task_id, visible in masks.items() if task_id not in faulted}
     arms = [
         score((rollout for rollout in arm if rollout.task_id in kept), conditions, "skill_validation")
         for arm in (bare, masked)
     ]
-    return pair(arms[0], arms[1], kept, everything.ids), faulted
+    return pair_replicates(arms[0], arms[1], kept, facts.columns.ids, bare_replicates=number), faulted
 
 
-def _fit(directory: Path, pairs: Pairs, excluded: list[str]) -> Contributions:
-    path = directory / "contributions.json"
-    if not path.exists():
-        data = to_json(fit_contributions(pairs))
-        write_json(path, data | {"correlation": pairs.correlation, "excluded_tasks": excluded})
-    return from_json(Contributions, read_json(path), path)
+def _full_arm(run: Run, directory: Path, round_index: int, skill: Skill, tasks: Sequence[Task]) -> tuple[Rollout, ...]:
+    """Run the arm that shows a skill whole; an empty skill shows nothing."""
+    if not (run.config.gate.full_arm and skill.chunks):
+        return ()
+    episodes = plan_arm(run, tasks, skill, frozenset(skill.ids), address=("full", round_index))
+    return run_scored_arm(run, directory / "full.jsonl", round_index, episodes)
 
 
 def _pair_arm(
-    run: Run, directory: Path, round_index: int, skill: Skill, tasks: Sequence[Task], bare: Sequence[Rollout]
+    run: Run, skill: Skill, alone: Mapping[str, float], full: Mapping[str, float]
 ) -> tuple[Interval | None, Interval | None]:
-    """Measure R_pair with the committed skill shown whole; an empty skill shows nothing, so R_pair is R_free."""
+    """Return R_pair and the gap; with an empty skill R_pair is R_free."""
     if not run.config.gate.full_arm:
         return None, None
-    full = bare
-    if skill.chunks:
-        address = ("full", round_index)
-        episodes = plan_arm(run, tasks, skill, frozenset(skill.ids), address=address)
-        full = run_scored_arm(run, directory / "full.jsonl", round_index, episodes)
-    alone, together = task_means(bare), task_means(full)
+    together = full if skill.chunks else alone
     shared = [task_id for task_id in alone if task_id in together]
     gap = mean_interval([together[task_id] - alone[task_id] for task_id in shared])
     return mean_interval(list(together.values())), gap
@@ -159,15 +169,17 @@ def chunk_rows(
     visible: Mapping[ChunkId, float],
     round_index: int,
 ) -> list[dict[str, Any]]:
-    """Return one row per chunk of the pool: β̂ ± SE, exposure, P(visible) and what became of it.
+    """Return one row per chunk of the pool: β̂ ± SE with its interval, exposure, P(visible) and what became of it.
 
-    A draft that the first gate drops was never active: it is refused, not retired.
+    Under the policy ``probability`` a row also holds the shrunk value and P(α > 0). A draft that the first gate drops
+    was never active: it is refused, not retired.
     """
     decision, contributions = validation.decision, validation.contributions
+    shrunk = validation.assessment.shrunk if validation.facts.policy == "probability" else {}
     titles = {chunk.id: chunk.title for chunk in everything.chunks}
-    columns = zip(contributions.chunk_ids, contributions.beta_J, contributions.se_J, strict=True)
+    numbers = (contributions.beta_J, contributions.se_J, contributions.low_J, contributions.high_J)
     rows = []
-    for chunk_id, beta, se in columns:
+    for chunk_id, beta, se, low, high in zip(contributions.chunk_ids, *numbers, strict=True):
         left = "retired" if chunk_id in decision.retired and round_index > 0 else "refused"
         status = "active" if chunk_id in exposure else left
         rows.append(
@@ -176,6 +188,9 @@ def chunk_rows(
                 "title": titles[chunk_id],
                 "beta": float(beta),
                 "se": float(se),
+                "low": float(low),
+                "high": float(high),
+                **dict(zip(("shrunk", "shrunk_sd", "probability"), shrunk.get(chunk_id, ()), strict=False)),
                 "exposure": exposure.get(chunk_id),
                 "visible_probability": visible.get(chunk_id),
                 "status": status,

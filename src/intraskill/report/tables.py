@@ -8,9 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from intraskill.evaluate import Comparison, Evaluation
-from intraskill.method.skill import Skill
 from intraskill.runtime.records import to_json
-from intraskill.validation import Validation
 
 Row = Mapping[str, Any]
 STATUS_STYLES = {"active": "green", "retired": "yellow", "refused": "red"}
@@ -135,12 +133,11 @@ def next_commands(root: str, last_round: int, *, finished: bool) -> str:
 
 def print_report(summary: Row, root: str) -> None:
     """Print the report of a run."""
-    _console().print(report(summary, root), highlight=False)
+    console().print(report(summary, root), highlight=False)
 
 
 def print_evaluation(found: Evaluation, comparisons: Sequence[tuple[str, Comparison]], directory: str) -> None:
     """Print an evaluation and its paired differences to others of the same panel."""
-    console = _console()
     title = (
         f"{found.mode} on {found.split}: {len(found.rewards)} tasks × {found.repeats}, checkpoint {found.checkpoint}"
     )
@@ -156,27 +153,10 @@ def print_evaluation(found: Evaluation, comparisons: Sequence[tuple[str, Compari
             interval(to_json(comparison.success), signed=True),
             f"{counts.gained}/{counts.lost}/{counts.both}/{counts.neither}",
         )
-    console.print(table, f"Saved in {directory}", highlight=False)
+    console().print(table, f"Saved in {directory}", highlight=False)
 
 
-def print_validation(validation: Validation, skill: Skill, directory: str) -> None:
-    """Print what the gate found: β ± SE per chunk and its verdict, R_free, R_pair and gap."""
-    found, titles = validation.contributions, {chunk.id: chunk.title for chunk in skill.chunks}
-    table = Table(title=f"Contributions over {found.num_pairs} pairs, relative to no skill", title_justify="left")
-    for name in ("chunk", "β ± SE", "95 % interval", "verdict"):
-        table.add_column(name)
-    columns = zip(found.chunk_ids, found.beta_J, found.se_J, found.low_J, found.high_J, strict=True)
-    for chunk_id, beta, se, low, high in columns:
-        verdict = "keep" if chunk_id in validation.decision.kept else "drop"
-        table.add_row(titles[chunk_id], f"{beta:+.3f} ± {se:.3f}", f"[{low:+.3f}, {high:+.3f}]", verdict)
-    rewards = (
-        f"R_free {interval(to_json(validation.r_free))}, R_pair {interval(to_json(validation.r_pair))}, "
-        f"gap {interval(to_json(validation.gap), signed=True)}"
-    )
-    _console().print(table, rewards, f"Saved in {directory}", sep="\n", highlight=False)
-
-
-def _console() -> Console:
+def console() -> Console:
     """Outside a terminal 160 columns, so that tables are not torn."""
-    console = Console()
-    return console if console.is_terminal else Console(width=160)
+    found = Console()
+    return found if found.is_terminal else Console(width=160)

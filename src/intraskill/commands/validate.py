@@ -1,0 +1,80 @@
+"""`intraskill validate`: the gate alone, its refit from recorded rows, and whether its ranking holds."""
+
+import argparse
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from intraskill.commands import Verb
+from intraskill.config import ESTIMATORS, Config
+from intraskill.method.errors import ConfigError
+
+ConfigBeside = Callable[[Path | None, list[str]], Config]
+
+
+def add(verb: Verb, config_beside: ConfigBeside) -> None:
+    """Register the command; ``config_beside`` returns the config of a run directory (or none) plus overrides."""
+
+    def run(arguments: argparse.Namespace, overrides: list[str]) -> int:
+        flags = {"tasks": arguments.tasks, "estimator": arguments.estimator, "policy": arguments.policy}
+        words = [*overrides, *(f"gate.{name}={value}" for name, value in flags.items() if value is not None)]
+        if arguments.refit:
+            return _refit(arguments, words, config_beside)
+        return _alone(arguments, words, config_beside)
+
+    parser = verb("validate", "run the gate alone on a checkpoint and its skill", run)
+    parser.add_argument("--ckpt", help="a run, a round, or a checkpoint directory")
+    parser.add_argument("--skill", help="skill file instead of the one beside the checkpoint")
+    parser.add_argument("--out", help="where to write (default: in the run)")
+    parser.add_argument("--tasks", type=int, help="same as gate.tasks=N: at most so many tasks")
+    parser.add_argument("--estimator", choices=ESTIMATORS, help="same as gate.estimator=NAME")
+    parser.add_argument("--policy", help="same as gate.policy=NAME")
+    parser.add_argument("--bare", metavar="GATE", help="reuse the bare run of this gate's directory, or refuse")
+    parser.add_argument("--refit", metavar="PARQUET", help="recompute a gate from its pairs.parquet, without a model")
+    parser.add_argument("--ranking", action="store_true", help="then ask the audit split whether the ranking holds")
+    parser.add_argument("--size", type=int, help="chunks of the ranking's arms, K (default: half of them)")
+    parser.add_argument("--draws", type=int, default=3, help="random arms of the ranking")
+
+
+def _alone(arguments: argparse.Namespace, words: list[str], config_beside: ConfigBeside) -> int:
+    if not arguments.ckpt:
+        raise ConfigError("validate needs --ckpt, a run, a round or a checkpoint, or --refit, the pairs.parquet of one")
+    from intraskill import evaluate
+    from intraskill.assembly import bench
+    from intraskill.report.gate_report import print_gate, print_ranking
+    from intraskill.report.live import monitor
+    from intraskill.validate_alone import validate
+
+    source = evaluate.find_source(Path(arguments.ckpt))
+    config = config_beside(source.root, words)
+    skill = evaluate.skill_of(source, arguments.skill)
+    root = Path(arguments.out) if arguments.out else (source.root or Path(".")) / "validations"
+    root.mkdir(parents=True, exist_ok=True)
+    with monitor() as watcher:
+        run = bench(config, root, watcher)
+        found = validate(run, source, skill, bare=Path(arguments.bare) if arguments.bare else None)
+    print_gate(found.validation, found.findings, found.directory, (found.bare.words(), found.queries))
+    if arguments.ranking:
+        from intraskill.ranking import validate_ranking
+
+        with monitor() as watcher:
+            ranking, directory = validate_ranking(
+                replace(run, monitor=watcher), source, found.validation, size=arguments.size, draws=arguments.draws
+            )
+        print_ranking(ranking, str(directory))
+    return 0
+
+
+def _refit(arguments: argparse.Namespace, words: list[str], config_beside: ConfigBeside) -> int:
+    from intraskill.refit import refit
+    from intraskill.report.gate_report import print_gate
+
+    names = [word.partition("=")[0].lstrip("+~") for word in words]
+    if strangers := sorted(name for name in names if not name.startswith("gate.")):
+        raise ConfigError(f"a refit takes overrides of gate.… only, got {', '.join(strangers)}")
+    gate = config_beside(None, words).gate
+    changes = {name: getattr(gate, name) for name in (name.removeprefix("gate.") for name in names)}
+    out = Path(arguments.out) if arguments.out else None
+    found, findings, directory = refit(Path(arguments.refit), changes, out)
+    print_gate(found, findings, directory, (f"Recomputed from {arguments.refit}.",))
+    return 0

@@ -1,0 +1,86 @@
+"""What the sealed rounds of a run say to a later gate: contributions, bare rewards, and how often they were read.
+
+Everything comes from the rounds' own artifacts, so a resumed gate hears exactly what the killed one heard.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from intraskill.arms import read_rollouts, task_means
+from intraskill.method.attribution import Contributions
+from intraskill.method.queries import QueryCount
+from intraskill.method.remeasure import MeasuredRound
+from intraskill.runtime.records import from_json
+from intraskill.runtime.run_directory import finished_rounds, read_json, verify
+
+
+def rounds_before(root: Path, round_index: int | None = None) -> list[tuple[int, Path]]:
+    """Return number and directory of every sealed round before ``round_index``; of all when it is ``None``."""
+    numbered = [(int(directory.name.rpartition("_")[2]), directory) for directory in finished_rounds(root)]
+    return [(number, directory) for number, directory in numbered if round_index is None or number < round_index]
+
+
+def earlier_contributions(root: Path, round_index: int) -> tuple[Contributions, ...]:
+    """Return what the gates of earlier rounds measured, oldest first."""
+    return tuple(found.contributions for found in measured_rounds(root, round_index))
+
+
+def measured_rounds(root: Path, round_index: int | None = None) -> tuple[MeasuredRound, ...]:
+    """Return the gates of sealed rounds, oldest first.
+
+    Raises:
+        ArtifactError: when one of their files changed since it was sealed.
+    """
+    return tuple(
+        MeasuredRound(
+            number,
+            from_json(Contributions, _sealed(directory, "contributions.json"), directory / "contributions.json"),
+            tuple(_sealed(directory, "decision.json")["kept"]),
+        )
+        for number, directory in rounds_before(root, round_index)
+    )
+
+
+def earlier_bare(root: Path, round_index: int) -> tuple[dict[str, float], ...]:
+    """Return each task's mean bare reward in the gates of earlier rounds, oldest first."""
+    found = []
+    for _, directory in rounds_before(root, round_index):
+        verify(directory, "bare.jsonl")
+        found.append(task_means(read_rollouts(directory / "bare.jsonl")))
+    return tuple(found)
+
+
+def last_spread(root: Path | None, round_index: int | None = None) -> tuple[float, float | None] | None:
+    """Return (σ, corr(R, B)) of the newest gate before ``round_index``, or ``None``.
+
+    σ is the residual SD of `paired_ols`, scaled to one rollout in each arm.
+    """
+    for _, directory in reversed(rounds_before(root, round_index) if root else []):
+        found = _sealed(directory, "contributions.json")
+        paired = found.get("beside", {}).get("paired_ols", found)
+        bare = read_json(directory / "masks.json").get("design", {}).get("bare_replicates", 1)
+        if found["chunk_ids"] and paired["residual_sd"] > 0.0:
+            return paired["residual_sd"] / ((1.0 + 1.0 / bare) / 2.0) ** 0.5, found.get("correlation")
+    return None
+
+
+def query_count(root: Path) -> QueryCount:
+    """Count how often gates of this run, those run alone included, read each task's validation reward."""
+    count = QueryCount()
+    for directory in _gates(root):
+        plan: dict[str, Any] = read_json(directory / "masks.json")
+        design = plan.get("design", {})
+        runs = design.get("bare_replicates", 1) + (design.get("masked_replicates", 1) if plan["chunks"] else 0)
+        count = count.after(plan["visible"], rollouts_per_task=runs)
+    return count
+
+
+def _gates(root: Path) -> Iterator[Path]:
+    yield from (directory for _, directory in rounds_before(root))
+    yield from (path.parent for path in sorted(root.glob("validations/*/contributions.json")))
+
+
+def _sealed(directory: Path, name: str) -> Any:
+    verify(directory, name)
+    return read_json(directory / name)

@@ -1,0 +1,186 @@
+"""What one gate fixes before its first rollout: pool, masks, estimator, policy, and what earlier rounds said.
+
+A gate, its refit from recorded rows and its report all start from the same facts, so they cannot disagree.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from intraskill.config import GateConfig
+from intraskill.earlier_rounds import earlier_bare, earlier_contributions, last_spread
+from intraskill.method.designs import Design, Masks, plan_masks
+from intraskill.method.edits import Edit, pool
+from intraskill.method.errors import ArtifactError
+from intraskill.method.estimators import history
+from intraskill.method.gate import DecisionRule, FdrRule, GateRule, ProbabilityRule
+from intraskill.method.placebo import placebo_chunks, with_placebos
+from intraskill.method.randomness import child_seed
+from intraskill.method.shrinkage import Evidence, carry_over
+from intraskill.method.skill import Chunk, ChunkId, Skill
+from intraskill.method.tasks import Task
+from intraskill.runtime.learner import Learner
+from intraskill.runtime.records import to_json
+from intraskill.runtime.run_directory import read_json, write_json
+
+PUBLISHED_SIGMA = 0.44
+"""SD of R − B in the published run: what power is planned with before any gate has measured it."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateFacts:
+    """One gate before its first rollout.
+
+    Attributes:
+        round_index: t; it addresses the bare rollouts, the masks and the masked rollouts.
+        seed: of the masks and of the masked rollouts.
+        skill: S_t.
+        edits: this round's candidates.
+        design: how the masks are drawn, and the replicates.
+        estimator: the model whose contributions decide.
+        policy: ``positive_topk``, ``probability`` or ``fdr``.
+        top_k: K.
+        admit: of the policy ``probability``.
+        retire: of the policy ``probability``.
+        discount: of the policy ``probability``.
+        rate: of the policy ``fdr``.
+        effect: contribution that the gate should see, reward units; 0 when none is asked for.
+        sigma: SD of R − B, one rollout in each arm, that its power is planned with.
+        correlation: corr(R, B) that its power is planned with.
+        placebos: neutral chunks beside the pool.
+        earlier: what earlier rounds said about chunks; only the policy ``probability`` listens.
+        history: H by task, from earlier rounds' bare rewards; only the estimator ``covariate`` listens.
+    """
+
+    round_index: int
+    seed: int
+    skill: Skill
+    edits: tuple[Edit, ...]
+    design: Design
+    estimator: str
+    policy: str
+    top_k: int
+    admit: float = 0.8
+    retire: float = 0.2
+    discount: float = 0.5
+    rate: float = 0.1
+    effect: float = 0.0
+    sigma: float = PUBLISHED_SIGMA
+    correlation: float | None = None
+    placebos: tuple[Chunk, ...] = ()
+    earlier: Mapping[ChunkId, Evidence] = field(default_factory=dict)
+    history: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def pool(self) -> Skill:
+        """S̃_t, active chunks ∪ candidates: what the gate decides on."""
+        return pool(self.skill, self.edits, alternatives=True)
+
+    @property
+    def columns(self) -> Skill:
+        """The pool and the placebos: what masked runs may show."""
+        return with_placebos(self.pool, self.placebos)
+
+    @property
+    def placebo_ids(self) -> frozenset[ChunkId]:
+        """Never eligible for admission."""
+        return frozenset(chunk.id for chunk in self.placebos)
+
+    @property
+    def rule(self) -> DecisionRule:
+        """The decision rule."""
+        if self.policy == "probability":
+            return ProbabilityRule(self.top_k, self.admit, self.retire, self.discount)
+        return FdrRule(self.top_k, self.rate) if self.policy == "fdr" else GateRule(self.top_k)
+
+
+def gate_facts(
+    config: GateConfig,
+    skill: Skill,
+    edits: Sequence[Edit],
+    *,
+    round_index: int,
+    seed: int,
+    root: Path | None,
+    everything: bool = False,
+) -> GateFacts:
+    """Collect the facts of a gate.
+
+    Args:
+        config: the section ``gate``.
+        skill: S_t.
+        edits: this round's candidates.
+        round_index: t.
+        seed: of masks and masked rollouts.
+        root: the run whose sealed rounds before t are consulted, or ``None``.
+        everything: consult them for what this policy and estimator ignore too, so that a refit may try others.
+    """
+    pooled = pool(skill, edits, alternatives=True)
+    number = config.placebos if pooled.chunks else 0
+    told = earlier_contributions(root, round_index) if root and (everything or config.policy == "probability") else ()
+    bare = earlier_bare(root, round_index) if root and (everything or config.estimator == "covariate") else ()
+    sigma, correlation = (last_spread(root, round_index) if root and config.effect else None) or (PUBLISHED_SIGMA, None)
+    return GateFacts(
+        round_index=round_index,
+        seed=seed,
+        skill=skill,
+        edits=tuple(edits),
+        design=design_of(config),
+        estimator=config.estimator,
+        policy=config.policy,
+        top_k=config.top_k,
+        admit=config.admit,
+        retire=config.retire,
+        discount=config.carry_over,
+        rate=config.fdr,
+        effect=config.effect,
+        sigma=sigma if config.sigma is None else config.sigma,
+        correlation=correlation,
+        placebos=placebo_chunks(pooled, number, child_seed(seed, "placebos", round_index)),
+        earlier=carry_over(told, config.carry_over) if told else {},
+        history=history(bare),
+    )
+
+
+def design_of(config: GateConfig) -> Design:
+    """Return the mask design of a config."""
+    return Design(config.design, config.inclusion, config.replicates, config.bare_replicates)  # type: ignore[arg-type]
+
+
+def write_masks(path: Path, facts: GateFacts, tasks: Sequence[Task], learner: Learner, bare_seed: int) -> Masks:
+    """Draw the masks and write ``masks.json`` before the first rollout; refuse a file of another plan.
+
+    Args:
+        path: ``masks.json``.
+        facts: of the gate.
+        tasks: skill-validation tasks.
+        learner: whose checkpoint and conditions both arms must share.
+        bare_seed: of the bare arm.
+
+    Raises:
+        ArtifactError: naming the keys that differ.
+    """
+    masks = plan_masks(facts.columns, facts.edits, tasks, facts.design, seed=facts.seed, round_index=facts.round_index)
+    single = facts.design.masked_replicates == 1
+    plan = {
+        "round": facts.round_index,
+        "estimator": facts.estimator,
+        "inclusion": facts.design.inclusion,
+        "checkpoint": learner.checkpoint,
+        "conditions": dict(learner.conditions),
+        "chunks": list(facts.columns.ids),
+        "edits": [edit.id for edit in facts.edits],
+        "visible": to_json({task: sets[0] if single else sets for task, sets in masks.items()}),
+        "policy": to_json(facts.rule) | {"name": facts.policy},
+        "design": to_json(facts.design),
+        "placebos": sorted(facts.placebo_ids),
+        "seeds": {"masks": facts.seed, "bare": bare_seed},
+    }
+    if not path.exists():
+        write_json(path, plan)
+    elif differing := [key for key, value in read_json(path).items() if plan.get(key) != value]:
+        raise ArtifactError(
+            f"{path} was written for another plan: {', '.join(differing)} differ; a changed plan cannot resume a gate. "
+            f"Delete {path.parent} and run the same command again"
+        )
+    return masks

@@ -1,0 +1,57 @@
+"""What a gate can see at its size: said before it runs, or a refusal; said again with the spread that it measured."""
+
+from intraskill.assembly import Run
+from intraskill.gate_facts import GateFacts
+from intraskill.method.edits import slots
+from intraskill.method.gate_design import GateDesign, smallest_effect
+from intraskill.method.power import GatePlan, plan_gate, require_power, sentence, verdict
+
+
+def outlook(facts: GateFacts, tasks: int, sigma: float, correlation: float | None) -> GatePlan | None:
+    """Return what a gate of this size can see; ``None`` when it is too small or too even to say.
+
+    Args:
+        facts: of the gate; placebo columns cost precision too.
+        tasks: n.
+        sigma: SD of R − B, one rollout in each arm.
+        correlation: corr(R, B); a negative one counts as 0.
+    """
+    chunks, design = len(facts.columns.chunks), facts.design
+    if chunks < 1 or tasks <= chunks or not sigma > 0.0:
+        return None
+    contested = [slot.versions for slot in slots(facts.skill, facts.edits) if len(slot.versions) > 1]
+    promised = GateDesign(
+        chunks=chunks,
+        tasks=tasks,
+        sigma=sigma,
+        inclusion=design.inclusion,
+        slots=tuple(tuple(len(version) for version in versions) for versions in contested),
+        # With B in it a covariate regression is an ancova whose further column can only help.
+        estimator="ancova" if facts.estimator == "covariate" else facts.estimator,  # type: ignore[arg-type]
+        correlation=min(max(correlation or 0.0, 0.0), 0.99),
+        masked_replicates=design.masked_replicates,
+        bare_replicates=design.bare_replicates,
+    )
+    return plan_gate(promised, effect=facts.effect or smallest_effect(promised), rules=(facts.rule,))
+
+
+def check_power(run: Run, facts: GateFacts, tasks: int) -> None:
+    """Before the first rollout: refuse a gate that cannot see ``gate.effect``, or say so and go on.
+
+    Raises:
+        UnderpoweredError: with ``gate.require_power``, naming the tasks that would do.
+    """
+    if not facts.effect:
+        return
+    plan = outlook(facts, tasks, facts.sigma, facts.correlation)
+    if plan is None or plan.smallest_effect <= facts.effect:
+        return
+    if run.config.gate.require_power:
+        require_power(plan)
+    run.monitor.say(f"warning: {verdict(plan)}")
+
+
+def words(plan: GatePlan) -> str:
+    """Say what the gate can see and what slips through, without an effect that was asked for."""
+    passes = f"{plan.outlooks[0].useless_passes:.0%}".replace("%", " %")
+    return f"{sentence(plan.design)}; a useless chunk passes with probability {passes}"

@@ -1,0 +1,178 @@
+"""Does the ranking hold? Top-K, bottom-K, several random-K, full and empty arms on tasks that no decision has seen.
+
+The audit split was read by no gate, so what the arms earn there cannot be luck that the ranking was chosen for. All
+arms play the same tasks under the same seeds; every difference is paired by task.
+"""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from intraskill.arms import plan_arm, run_scored_arm, task_means
+from intraskill.assembly import Run
+from intraskill.earlier_rounds import query_count
+from intraskill.evaluate import Source, at_directory
+from intraskill.method.errors import ConfigError
+from intraskill.method.intervals import Interval, mean_interval, paired_bootstrap, require_two
+from intraskill.method.queries import QueryCount, audit_slice
+from intraskill.method.randomness import content_hash, shuffled
+from intraskill.method.skill import ChunkId, Skill
+from intraskill.method.tasks import Task
+from intraskill.runtime.records import to_json
+from intraskill.runtime.run_directory import write_json, write_text
+from intraskill.runtime.run_lock import locked
+from intraskill.validation import Validation
+
+ADDRESS = ("ranking",)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """What the arms of a ranking earned.
+
+    Attributes:
+        order: chunks by falling contribution.
+        size: K.
+        arms: chunks of every arm.
+        rewards: mean reward of every arm.
+        differences: paired differences by name.
+        num_tasks: audit tasks.
+    """
+
+    order: tuple[ChunkId, ...]
+    size: int
+    arms: Mapping[str, tuple[ChunkId, ...]]
+    rewards: Mapping[str, Interval]
+    differences: Mapping[str, Interval]
+    num_tasks: int
+
+    @property
+    def verdict(self) -> str:
+        """``holds``, ``reversed`` or ``cannot be told``, from top-K minus bottom-K."""
+        gap = self.differences["top − bottom"]
+        return "holds" if gap.low > 0.0 else "is reversed" if gap.high < 0.0 else "cannot be told apart from chance"
+
+    def words(self) -> str:
+        """Say it in plain words."""
+        gap, chance = self.differences["top − bottom"], self.differences["top − random"]
+        beats = "beats" if chance.low > 0.0 else "loses to" if chance.high < 0.0 else "cannot be told from"
+        return (
+            f"The ranking {self.verdict}: on {self.num_tasks:,} audit tasks that no decision has read, the top "
+            f"{self.size} of {len(self.order)} chunks earn {_signed(gap)} more than the bottom {self.size}; the top "
+            f"{self.size} {beats} {self.size} chunks drawn at random ({_signed(chance)}); the whole skill adds "
+            f"{_signed(self.differences['full − empty'])} to no skill."
+        )
+
+
+def validate_ranking(
+    run: Run, source: Source, found: Validation, *, size: int | None = None, draws: int = 3
+) -> tuple[Ranking, Path]:
+    """Run the arms, or what is left of them, and write ``ranking.json`` and ``ranking.csv``.
+
+    Args:
+        run: with the checkpoint loaded; files go under its root.
+        source: the run whose decisions must not have read the audit tasks.
+        found: the gate whose contributions are ranked.
+        size: K; half of the chunks, rounded up, by default.
+        draws: how many random arms.
+
+    Raises:
+        ConfigError: with fewer than two chunks, or a K or a number of draws that makes no sense.
+        SplitError: when there are no audit tasks, or a decision has read one.
+        TooFewTasksError: with fewer than two of them.
+    """
+    skill = found.facts.skill
+    arms = _arms(found, size, draws, run.config.seed)
+    tasks = audit_slice(run.tasks("audit"), query_count(source.root) if source.root else QueryCount())
+    require_two(len(tasks))
+    fixed = content_hash(to_json(arms), [task.id for task in tasks], run.config.seed, run.learner.conditions)
+    name = f"ranking-{run.learner.checkpoint[:8]}-{skill.hash[:8]}-{fixed[:6]}"
+    with locked(run.root / name):
+        run, directory = at_directory(run, name)
+        means = {arm: _earned(run, directory, arm, skill, shown, tasks) for arm, shown in arms.items()}
+        shared = set.intersection(*(set(mean) for mean in means.values()))
+        means = {arm: {task: mean[task] for task in sorted(shared)} for arm, mean in means.items()}
+        ranking = _ranking(found, arms, means, run.config.seed)
+        write_json(directory / "ranking.json", to_json(ranking) | {"verdict": ranking.verdict})
+        write_text(directory / "ranking.csv", _csv(ranking))
+    return ranking, directory
+
+
+def _arms(found: Validation, size: int | None, draws: int, seed: int) -> dict[str, tuple[ChunkId, ...]]:
+    """Return the chunks of every arm; the order is by β̂ of the estimator that decides, a tie by id."""
+    beta = found.contributions.by_chunk
+    order = sorted(beta, key=lambda chunk_id: (-beta[chunk_id], chunk_id))
+    if len(order) < 2:
+        raise ConfigError(f"a ranking needs two chunks or more, and this skill has {len(order)}")
+    number = ceil(len(order) / 2) if size is None else size
+    if not 1 <= number < len(order) or draws < 1:
+        raise ConfigError(
+            f"a ranking of {len(order)} chunks needs 1 ≤ K < {len(order)} and at least one random arm, got K {number} "
+            f"and {draws} random arms"
+        )
+    arms: dict[str, tuple[ChunkId, ...]] = {
+        "empty": (),
+        "full": tuple(order),
+        "top": tuple(order[:number]),
+        "bottom": tuple(order[-number:]),
+    }
+    for draw in range(draws):
+        arms[f"random_{draw}"] = tuple(sorted(shuffled(order, seed, "ranking", draw)[:number], key=order.index))
+    return arms
+
+
+def _earned(
+    run: Run, directory: Path, arm: str, skill: Skill, shown: Sequence[ChunkId], tasks: Sequence[Task]
+) -> dict[str, float]:
+    episodes = plan_arm(run, tasks, skill, frozenset(shown), address=ADDRESS)
+    return task_means(run_scored_arm(run, directory / f"{arm}.jsonl", 0, episodes))
+
+
+def _ranking(
+    found: Validation,
+    arms: Mapping[str, tuple[ChunkId, ...]],
+    means: Mapping[str, Mapping[str, float]],
+    seed: int,
+) -> Ranking:
+    randoms = [mean for arm, mean in means.items() if arm.startswith("random_")]
+    chance = {task: sum(mean[task] for mean in randoms) / len(randoms) for task in means["top"]}
+    compared = {
+        "top − bottom": (means["bottom"], means["top"]),
+        "top − random": (chance, means["top"]),
+        "bottom − random": (chance, means["bottom"]),
+        "top − empty": (means["empty"], means["top"]),
+        "full − empty": (means["empty"], means["full"]),
+        "full − top": (means["top"], means["full"]),
+    }
+    return Ranking(
+        order=arms["full"],
+        size=len(arms["top"]),
+        arms=arms,
+        rewards={arm: mean_interval(list(mean.values())) for arm, mean in means.items()},
+        differences={name: paired_bootstrap(*sides, seed=seed) for name, sides in compared.items()},
+        num_tasks=len(chance),
+    )
+
+
+def _csv(ranking: Ranking) -> str:
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(["arm_or_difference", "chunks", "mean", "low", "high", "se", "tasks"])
+    for name, found in {**ranking.rewards, **ranking.differences}.items():
+        chunks = " ".join(ranking.arms.get(name, ()))
+        writer.writerow([name, chunks, *to_json(found).values()])
+    return stream.getvalue()
+
+
+def _signed(found: Interval) -> str:
+    return f"{found.mean:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
+
+
+def ranking_rows(ranking: Ranking) -> list[tuple[str, str, Any]]:
+    """Return (arm or difference, chunks, interval) for a table."""
+    rows = [(name, str(len(ranking.arms[name])), found) for name, found in ranking.rewards.items()]
+    return [*rows, *((name, "", found) for name, found in ranking.differences.items())]

@@ -1,0 +1,167 @@
+"""A finished gate in plain words: for someone who has never read a standard error."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from intraskill.gate_findings import Findings, chunk_table, sides
+from intraskill.gate_power import words as power_words
+from intraskill.method.gate_design import smallest_effect
+from intraskill.method.intervals import Interval
+from intraskill.runtime.run_directory import write_text
+from intraskill.validation import Validation
+
+Paragraphs = list[tuple[str, str]]
+ESTIMATOR_WORDS = {
+    "paired_ols": "the difference between the two runs of a task, shared out among the chunks that were shown",
+    "paired_ols_intercept": "the difference between the two runs of a task, less what showing any text at all does",
+    "ancova": "the reward with chunks, adjusted for how hard the task turned out to be without them",
+    "masked_ols": "the reward with chunks; the run without them is not used",
+    "covariate": "the reward with chunks, adjusted for how hard the task was, now and in earlier rounds",
+}
+
+
+def write_summary(directory: Path, found: Validation, findings: Findings, remarks: Sequence[str] = ()) -> None:
+    """Write ``summary.md``.
+
+    Args:
+        directory: where.
+        found: the gate.
+        findings: from `intraskill.gate_findings.find`.
+        remarks: sentences for its end, such as where the bare run is from.
+    """
+    parts = [f"**{head}.** {text}" for head, text in paragraphs(found, findings)]
+    parts.insert(3, _markdown_table(found))
+    parts += [remark for remark in remarks if remark]
+    write_text(directory / "summary.md", "# What the gate found\n\n" + "\n\n".join(parts) + "\n")
+
+
+def paragraphs(found: Validation, findings: Findings) -> Paragraphs:
+    """Return heading and text of everything there is to say, in reading order."""
+    said = [
+        ("What was measured", _measured(found)),
+        ("What can be seen", _seen(found, findings)),
+        ("Which chunks help", _helpful(found)),
+        ("The skill as a whole", _whole(found)),
+        ("Noise check", _noise(found)),
+        ("Do the contributions add up", _adding_up(findings)),
+        ("Could it have been cheaper", str(findings.costs) + "." if findings.costs else ""),
+        ("Left out", _left_out(found)),
+    ]
+    return [(head, text) for head, text in said if text]
+
+
+def _measured(found: Validation) -> str:
+    tasks, design = len(set(found.pairs.task_ids)), found.facts.design
+    checkpoint = found.pairs.conditions.checkpoint
+    if not found.pairs.chunk_ids:
+        return (
+            f"{tasks:,} tasks were played at checkpoint {checkpoint} without any skill; there is no chunk to measure."
+        )
+    masked, bare = _times(design.masked_replicates), _times(design.bare_replicates)
+    return (
+        f"{tasks:,} tasks were played at checkpoint {checkpoint}: {bare} without any skill, and {masked} with a random "
+        f"part of its {len(found.facts.columns.chunks)} chunks. A contribution is what showing a chunk adds to the "
+        f"reward of one task, relative to no skill: {ESTIMATOR_WORDS[found.facts.estimator]} "
+        f"({found.facts.estimator}). Each comes with an interval that holds the true value 95 times in 100."
+    )
+
+
+def _seen(found: Validation, findings: Findings) -> str:
+    if findings.power is None:
+        return ""
+    plan = findings.power
+    wider = 4 * plan.design.tasks
+    finest = smallest_effect(replace(plan.design, tasks=wider))
+    text = power_words(plan)
+    text = f"{text[0].upper()}{text[1:]}; {wider:,} tasks would see {finest:.3f}."
+    if found.facts.effect and plan.smallest_effect > found.facts.effect:
+        text += f" It was asked for {found.facts.effect:.3f}, which needs {plan.tasks_needed:,} tasks."
+    return text
+
+
+def _helpful(found: Validation) -> str:
+    """Sort the chunks by what their intervals say."""
+    titles = {chunk.id: chunk.title for chunk in found.facts.columns.chunks}
+    by_side = sides(found.contributions)
+    words = {
+        "helps": "Helping, since their whole interval lies above 0",
+        "hurts": "Hurting, since their whole interval lies below 0",
+        "unclear": "Too close to 0 to tell with this many tasks",
+    }
+    if not found.contributions.chunk_ids:
+        return ""
+    named = {side: ", ".join(titles[chunk_id] for chunk_id in chunk_ids) for side, chunk_ids in by_side.items()}
+    text = " ".join(f"{words[side]}: {names}." for side, names in named.items() if names)
+    kept = ", ".join(titles[chunk_id] for chunk_id in found.decision.kept) or "none"
+    return f"{text} The policy {found.facts.policy} keeps: {kept}."
+
+
+def _whole(found: Validation) -> str:
+    text = f"Reward without any skill {_interval(found.r_free)}"
+    if found.r_pair is None or found.gap is None:
+        return text + "."
+    return f"{text}, with the whole skill {_interval(found.r_pair)}, difference {_interval(found.gap, signed=True)}."
+
+
+def _noise(found: Validation) -> str:
+    null = found.assessment.null
+    if null is None:
+        return ""
+    return (
+        f"{null.count} placebo chunks of neutral text, which cannot help, scattered by {null.spread:.3f} around 0 "
+        f"({null.expected:.3f} is expected from their standard errors), the largest at {null.largest:+.3f}. A chunk "
+        f"within ±{2 * null.spread:.3f} looks like noise."
+    )
+
+
+def _adding_up(findings: Findings) -> str:
+    gap = findings.additivity
+    if gap is None:
+        return ""
+    verdict = (
+        "the interval holds 0, so nothing speaks against adding them up"
+        if gap.additive
+        else "the chunks repeat one another"
+        if gap.gap.high < 0.0
+        else "the chunks need one another"
+    )
+    text = (
+        f"The contributions sum to {_interval(gap.predicted, signed=True)}, showing all {gap.chunks} chunks together "
+        f"adds {_interval(gap.measured, signed=True)}; gap {_interval(gap.gap, signed=True)}: {verdict}."
+    )
+    pairs = findings.screen.warnings if findings.screen else ()
+    if pairs:
+        text += " These pairs seem to change one another's effect: " + "; ".join(" with ".join(pair) for pair in pairs)
+    return text
+
+
+def _left_out(found: Validation) -> str:
+    notes: list[str] = []
+    if found.excluded:
+        notes.append(f"{len(found.excluded)} tasks with a technical fault left both arms")
+    notes += [f"{name}: {why}" for name, why in found.assessment.impossible.items()]
+    notes += list(found.contributions.notes)
+    return "; ".join(notes) + "." if notes else ""
+
+
+def _markdown_table(found: Validation) -> str:
+    lines = ["| chunk | contribution | 95 % interval | shrunk | P(> 0) | verdict |", "|---|---|---|---|---|---|"]
+    for row in sorted(chunk_table(found), key=lambda row: (row["kind"] == "placebo", -row["beta"])):
+        shrunk = f"{row['shrunk']:+.3f}" if "shrunk" in row else "–"
+        probability = f"{row['probability']:.2f}" if "probability" in row else "–"
+        title, reason = (str(row[name]).replace("|", "\\|") for name in ("title", "reason"))
+        verdict = "placebo" if row["kind"] == "placebo" else f"{'keep' if row['kept'] else 'drop'}: {reason}"
+        numbers = f"{row['beta']:+.3f} ± {row['se']:.3f} | [{row['low']:+.3f}, {row['high']:+.3f}]"
+        lines.append(f"| {title} | {numbers} | {shrunk} | {probability} | {verdict} |")
+    return "\n".join(lines)
+
+
+def _interval(found: Interval, *, signed: bool = False) -> str:
+    number = "{:+.3f}" if signed else "{:.3f}"
+    low, high = number.format(found.low), number.format(found.high)
+    return f"{number.format(found.mean)} [{low}, {high}]"
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
