@@ -117,14 +117,14 @@ def test_a_scripted_player_buys_and_sees_every_reward_part(tmp_path, world):
     assert records[-1]["done"] and records[-1]["parts"]["r_strict"] == 1.0
     assert [record["turn"] for record in records[1:]] == list(range(1, len(records)))
     before = out[: out.index("1>")]
-    assert goal.product_id not in before and goal.title not in before
+    assert goal.product_id not in before and goal.title not in before and task_id not in before
 
 
 def test_the_goal_is_shown_only_when_asked_for_and_only_after_the_end(world):
     task_id = world.tasks("train")[0].id
     lines = typed(world, task_id)
     _, out, _ = played([*TINY, "--task", task_id, "--reveal"], lines)
-    assert out.index("the end: purchase") < out.index("--- goal ---")
+    assert out.index(f"the end of {task_id}: purchase") < out.index("--- goal ---")
     assert world.shop_task(task_id).goal.title in out[out.index("--- goal ---") :]
     _, out, _ = played([*TINY, "--task", task_id, "--reveal"], lines[:-1])
     assert "--- goal ---" not in out and "nothing is paid" in out
@@ -148,7 +148,9 @@ def test_a_number_takes_the_listed_action_and_raw_text_goes_as_it_is():
 
 
 def test_the_seed_draws_the_task_and_ids_are_checked(capsys):
-    picked = {re.search(r"request \((\S+), train\)", played([*TINY, "--seed", seed], ["quit"])[1])[1] for seed in "001"}
+    picked = {
+        re.search(r"(\S+) was left before its end", played([*TINY, "--seed", seed], ["quit"])[1])[1] for seed in "001"
+    }
     assert len(picked) == 2
     status, _, err = said(capsys, "play", *TINY, "--task", "shop-99999")
     assert status == 2 and "SplitError" in err and "shop-" in err
@@ -166,7 +168,7 @@ def test_another_family_is_played_with_its_own_tools(monkeypatch):
     monkeypatch.syspath_prepend(str(EXAMPLES))
     status, out, _ = played(["env.name=number_hunt:NumberHunt"], ["guess 31", "15", "guess 16", "1", "2", "3"])
     assert status == 0 and "feedback: unavailable_action" in out and "than 15" in out
-    assert "the end: guessed" in out and "r_close = " in out
+    assert ": guessed, reward" in out and "r_close = " in out
 
 
 # -- check -----------------------------------------------------------------------------------------------------------

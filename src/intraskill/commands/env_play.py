@@ -48,7 +48,7 @@ def _example(environment: Environment, split: str) -> str:
 
 
 class Table:
-    """One played episode.
+    """One played episode; the task's id comes last, for where files name tasks by their products it is an answer.
 
     Args:
         environment: where it is played.
@@ -70,7 +70,7 @@ class Table:
         opening = session.reset(self._task.id)
         tools = [json.dumps(tool, ensure_ascii=False) for tool in self._environment.tools]
         self._write(screen, "system (the skill follows it, where there is one)", "\n".join([BASE_SYSTEM, *tools]))
-        self._write(screen, f"request ({self._task.id}, {self._task.split})", opening.instruction)
+        self._write(screen, f"request ({self._task.split})", opening.instruction)
         if opening.persona is not None:
             self._write(screen, "persona", opening.persona)
         self._show(screen, opening.observation, opening.state)
@@ -78,10 +78,10 @@ class Table:
         outcome = self._turns(session, source, screen, (opening.observation, opening.state))
         if outcome is None:
             session.terminate("action_limit")
-            screen.write("\nleft before the end: nothing is paid\n")
+            screen.write(f"\n{self._task.id} was left before its end: nothing is paid\n")
             return 0
         parts = "\n".join(f"{name} = {outcome.parts[name]:.4g}" for name in self._environment.reward_parts)
-        self._write(screen, f"the end: {outcome.termination}, reward {outcome.reward:.4g}", parts)
+        self._write(screen, f"the end of {self._task.id}: {outcome.termination}, reward {outcome.reward:.4g}", parts)
         if self._reveal:
             self._write(screen, "goal", _goal(self._environment, self._task.id))
         return 0

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from intraskill.environments.protocol import Opening, Outcome
@@ -40,10 +41,18 @@ class Programme:
         if not self.tasks:
             raise ConfigError(f"splits {', '.join(splits)} hold no task; serve others, or choose a larger env.preset")
 
+    @cached_property
+    def names(self) -> list[str]:
+        """Task ids as clients know them: their own, or numbers where files name tasks by the product that is wanted."""
+        wanted = [self.shop.shop_task(task.id).goal.product_id for task in self.tasks]
+        if any(product_id in task.id for task, product_id in zip(self.tasks, wanted, strict=True)):
+            return [f"task-{idx:05d}" for idx in range(len(self.tasks))]
+        return [task.id for task in self.tasks]
+
     def manifest(self) -> Manifest:
         """Return every served task with its number."""
         tasks: list[ManifestTask] = [
-            {"idx": idx, "id": task.id, "split": task.split, "features": dict(task.features)}
+            {"idx": idx, "id": self.names[idx], "split": task.split, "features": dict(task.features)}
             for idx, task in enumerate(self.tasks)
         ]
         return {"catalogue": self.shop.catalogue.hash, "environment_version": self.shop.version, "tasks": tasks}
