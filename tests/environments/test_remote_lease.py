@@ -353,6 +353,33 @@ def test_a_server_that_dies_and_returns_costs_its_open_episodes_only(world: Shop
         assert started(remote, 1).step(SEARCH).feedback == "executed"
 
 
+def test_a_server_that_is_gone_is_waited_for_once_and_not_by_every_episode(shop: LeaseShop) -> None:
+    with serving(shop) as server:
+        remote = client(server.url, retries=2, backoff_s=PATIENCE_S)
+        port, waiting = server.server_address[1], started(remote)
+    before = time.monotonic()
+    assert kind_of(lambda: waiting.step(SEARCH)) == "refused"
+    waited = time.monotonic() - before
+    assert [kind_of(lambda: started(remote)) for _ in range(5)] == ["refused"] * 5
+    assert waited > 2 * PATIENCE_S and time.monotonic() - before < 2 * waited
+    shop.leases.clear()
+    shop.episodes.clear()
+    with serving(shop, port):
+        assert started(remote).step(SEARCH).feedback == "executed"
+
+
+def test_a_server_that_starts_another_task_is_a_fault(shop: LeaseShop, url: str) -> None:
+    def swap(reply: Any) -> Any:
+        reply["result"]["idx"] += 1
+        return reply
+
+    remote = client(url)
+    shop.queue("reset", Fault("patch", patch=swap))
+    with pytest.raises(RemoteFault, match="was asked for idx 0 and started idx 1"):
+        started(remote)
+    assert shop.requests["release_one"] == 1
+
+
 # -- slots -------------------------------------------------------------------------------------------------------
 
 
@@ -380,7 +407,11 @@ def test_no_free_slot_is_a_fault_that_names_the_knobs(url: str) -> None:
     with pytest.raises(RemoteFault, match=r"env.options.slots .* rollout.batch") as caught:
         started(remote, 1)
     assert caught.value.kind == "slots" and time.monotonic() - before >= PATIENCE_S
-    assert kind_of(lambda: started(remote, 1)) == "slots" and time.monotonic() - before < 2 * PATIENCE_S
+    late = remote.open()
+    assert kind_of(lambda: late.reset(remote.tasks("train")[1].id)) == "slots"
+    assert time.monotonic() - before < 2 * PATIENCE_S
+    with pytest.raises(RuntimeError, match="no slot"):
+        late.step(SEARCH)
     held.terminate("action_limit")
     assert started(remote, 1).step(SEARCH).feedback == "executed"
 

@@ -1,4 +1,4 @@
-"""Episodes over HTTP: a technical failure drops its group, which is replaced from the reserve, and is never reward 0."""
+"""Episodes over HTTP: a technical failure drops its group, which the reserve replaces, and is never reward 0."""
 
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace

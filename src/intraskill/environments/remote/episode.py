@@ -144,6 +144,16 @@ def unit(value: object, name: str, where: str) -> float:
     raise RemoteFault("protocol", f"{where} gives {name}={value!r}, and a number in [0, 1] is due")
 
 
+def require_task(reply: Mapping[str, Any], idx: int, where: str) -> None:
+    """Refuse the reset of another task than was asked for.
+
+    Raises:
+        RemoteFault: ``protocol``.
+    """
+    if reply.get("idx", idx) != idx:
+        raise RemoteFault("protocol", f"{where} was asked for idx {idx} and started idx {reply['idx']!r}")
+
+
 def persona_text(persona: object) -> str | None:
     """Return a persona document as text: one that is text as it is, sections as one entry a line."""
     if isinstance(persona, str) or persona is None:

@@ -12,6 +12,7 @@ from intraskill.environments.remote.episode import (
     last_action,
     persona_text,
     require_public,
+    require_task,
     unit,
     with_notice,
 )
@@ -84,6 +85,7 @@ class _LeaseEpisode:
             raise RemoteFault("protocol", f"{self._where}: a reset gave no env_idx and lease_id; is it a lease server?")
         self._lease = {"env_idx": env_idx, "lease_id": lease_id}
         self._check_versions(reply)
+        require_task(reply, idx, self._where)
         instruction = reply.get("task_instruction")
         if not isinstance(instruction, str) or not instruction.strip():
             raise RemoteFault("protocol", f"{self._where}: the reset of idx {idx} gave no task_instruction")

@@ -76,8 +76,9 @@ class RemoteSession:
         if self._task_id:
             raise RuntimeError(f"a session is used once, and this one already holds {self._task_id}; open another")
         number = self._roster.number(task_id)
-        self._task_id = task_id
+        self._task_id, self._over = task_id, "no slot"
         self._slots.take()
+        self._over = ""
         self._finalizer = weakref.finalize(self, _forgotten, self._episode, self._slots)
         return self._guarded(lambda: self._episode.reset(number))
 

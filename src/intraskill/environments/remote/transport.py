@@ -65,22 +65,30 @@ class Transport:
         self._settings = settings
         self._lock = threading.Lock()
         self._client: httpx.Client | None = None
+        self._down = False
 
     def send(self, request: Request) -> Any:
         """Return the JSON of a reply, after as many attempts as the request allows.
+
+        Once a server was waited for in vain, nobody else waits until it answers again: hundreds of episodes that each
+        wait in turn would hide for hours that it is gone.
 
         Raises:
             RemoteFault: of the kind that ended the last attempt.
         """
         again = AGAIN_FOR_A_RESET if request.is_reset else AGAIN_FOR_ANYTHING
-        retries = 0 if request.is_release else self._settings.retries
+        retries = 0 if request.is_release or self._down else self._settings.retries
         pause = self._settings.backoff_s
         for attempt in range(retries + 1):
             try:
-                return self._once(request)
+                found = self._once(request)
             except RemoteFault as fault:
                 if fault.kind not in again or attempt == retries:
+                    self._down = fault.kind == "refused"
                     raise
+            else:
+                self._down = False
+                return found
             time.sleep(pause)
             pause *= 2
         raise AssertionError("the last attempt returns or raises")
@@ -112,7 +120,7 @@ class Transport:
             raise self.fault("refused", request, f"no connection ({error})") from error
         except httpx.TimeoutException as error:
             raise self.fault("timeout", request, f"no reply within {seconds:g} s") from error
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             raise self.fault("dropped", request, f"the connection broke ({error})") from error
         return self._read(request, reply)
 

@@ -12,6 +12,7 @@ from intraskill.environments.remote.episode import (
     Identity,
     components,
     persona_text,
+    require_task,
     unit,
 )
 from intraskill.environments.remote.faults import RemoteFault
@@ -67,6 +68,7 @@ class _UpstreamChannel:
         if not isinstance(env_idx, int):
             raise RemoteFault("protocol", f"{self.where}: a reset gave no env_idx")
         self._env_idx = env_idx
+        require_task(reply, idx, self.where)
         if not isinstance(full, str) or not full.strip():
             raise RemoteFault("protocol", f"{self.where}: the reset of idx {idx} gave no instruction")
         simple = reply.get("instruction_simple")
