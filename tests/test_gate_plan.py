@@ -11,9 +11,8 @@ import pytest
 from method_records import contributions
 
 from intraskill.cli import main
-from intraskill.gate_history import read_noise, read_rounds
+from intraskill.gate_history import read_noise
 from intraskill.method.errors import ArtifactError
-from intraskill.method.remeasure import remeasurements, winners_curse
 from intraskill.runtime.records import to_json
 from intraskill.runtime.run_directory import write_json
 
@@ -71,7 +70,6 @@ def run(tmp_path: Path) -> Path:
         directory = tmp_path / f"round_{index:03d}"
         directory.mkdir()
         write_json(directory / "contributions.json", to_json(found) | {"correlation": 0.5 + 0.1 * index})
-        write_json(directory / "decision.json", {"kept": ["a"] if beta else []})
     return tmp_path
 
 
@@ -85,16 +83,20 @@ def test_noise_and_pool_come_from_earlier_gates(run: Path, capsys: pytest.Captur
     assert "with 300 tasks, 2 chunks and σ = 0.35" in capsys.readouterr().out
 
 
-def test_an_incumbent_s_two_measurements_are_read_back(run: Path) -> None:
-    rows = remeasurements(read_rounds(run))
-    assert [(row.chunk_id, row.at_selection, row.remeasured) for row in rows] == [("a", 0.05, 0.01)]
-    assert winners_curse(rows) is not None
+def test_the_noise_is_that_of_one_paired_rollout_whatever_the_gate_fitted(run: Path) -> None:
+    path = run / "round_000" / "contributions.json"
+    write_json(path, json.loads(path.read_text()) | {"beside": {"paired_ols": {"residual_sd": 0.6}}})
+    assert read_noise(run / "round_000").sigma == pytest.approx(0.6)
+    write_json(run / "round_000" / "masks.json", {"design": {"bare_replicates": 2}})
+    assert read_noise(run / "round_000").sigma == pytest.approx(0.6 / np.sqrt(0.75))
+    write_json(path, {"chunk_ids": ["a"], "num_pairs": 3})
+    with pytest.raises(ArtifactError, match="has no residual_sd"):
+        read_noise(run)
 
 
 def test_a_directory_without_a_gate_is_refused(tmp_path: Path) -> None:
-    for read in (read_noise, read_rounds):
-        with pytest.raises(ArtifactError, match="holds no gate"):
-            read(tmp_path)
+    with pytest.raises(ArtifactError, match="holds no gate"):
+        read_noise(tmp_path)
     write_json(tmp_path / "contributions.json", to_json(contributions({})))
     with pytest.raises(ArtifactError, match="measured a chunk; give sigma instead"):
         read_noise(tmp_path)
