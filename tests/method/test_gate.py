@@ -147,8 +147,9 @@ def test_each_fate_says_why_in_words_with_its_standard_error() -> None:
 
 
 def test_an_empty_pool_is_legal() -> None:
-    got = decided("", [], {})
-    assert (got.skill, got.retired, got.refused_chunks) == (skill(""), (), ())
+    for rule in (GateRule(10), ProbabilityRule(10), FdrRule(10)):
+        got = decide(skill(""), [], contributions({}), rule)
+        assert (got.skill, got.retired, got.refused_chunks) == (skill(""), (), ())
 
 
 def test_contributions_of_another_pool_are_refused() -> None:

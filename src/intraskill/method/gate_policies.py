@@ -105,10 +105,11 @@ class ByDiscovery(ByBeta):
         covariance_JJ, _ = coefficient_covariance(contributions)
         challenges = [challenge for slot in contested for challenge in _challenges(slot)]
         contrasts = [_contrast(contributions, challenge) for challenge in challenges]
-        rows = np.array([*np.eye(len(contributions.chunk_ids)), *contrasts]).reshape(-1, len(contributions.chunk_ids))
+        num_chunks = len(contributions.chunk_ids)
+        rows = np.array([*np.eye(num_chunks), *contrasts]).reshape(num_chunks + len(contrasts), num_chunks)
         values = rows @ contributions.beta_J
         errors = np.sqrt(np.maximum(np.einsum("hj,jk,hk->h", rows, covariance_JJ, rows), 0.0))
-        degrees = contributions.degrees or max(contributions.num_pairs - len(contributions.chunk_ids), 1)
+        degrees = contributions.degrees or max(contributions.num_pairs - num_chunks, 1)
         p_values = one_sided_p(values, errors, degrees)
         names = [*contributions.chunk_ids, *(challenge.new for challenge in challenges)]
         self._p = dict(zip(names, p_values.tolist(), strict=True))
