@@ -181,7 +181,8 @@ def environment_of(config: Config) -> Environment:
         "shopworld": "intraskill.environments.shopworld:ShopWorld",
         "planted": "intraskill.environments.planted:PlantedWorld",
     }.get(name, name)
-    arguments = {"preset": config.env.preset, "seed": config.env.seed, **config.env.options}
+    options = {key: value for key, value in config.env.options.items() if value is not None}  # null takes one out
+    arguments = {"preset": config.env.preset, "seed": config.env.seed, **options}
     if name == "planted":
         del arguments["preset"]
     try:

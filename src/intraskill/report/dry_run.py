@@ -46,7 +46,7 @@ def split_sizes(config: Config) -> Mapping[str, int]:
     if config.env.name in ("shopworld", "planted"):
         environment = environment_of(config)
         return {split: len(environment.tasks(split)) for split in SPLITS}
-    return {str(split): int(size) for split, size in config.env.options.get("split_sizes", {}).items()}
+    return {str(split): int(size) for split, size in (config.env.options.get("split_sizes") or {}).items()}
 
 
 def plan(config: Config, sizes: Mapping[str, int] | None = None) -> Plan:

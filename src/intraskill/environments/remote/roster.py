@@ -136,7 +136,7 @@ def choose_roster(
         if wrong:
             raise ConfigError(
                 f"env.options.split_sizes contradicts the manifest that {url} offers: {', '.join(wrong)}; correct it, "
-                "or take it out with ~env.options.split_sizes"
+                "or take it out with env.options.split_sizes=null"
             )
     elif sizes:
         roster = from_sizes(sizes)
