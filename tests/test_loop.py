@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from planted_runs import TASKS, content, planted_config
 
-from intraskill.assembly import Run, assemble, bench, check_sizes, largest_pool, panel
+from intraskill.assembly import Run, assemble, bench, panel
 from intraskill.environments.planted import PlantedLearner, PlantedWorld
 from intraskill.final import compare_start_and_final
 from intraskill.loop import last_state, run
@@ -19,6 +19,7 @@ from intraskill.method.skill import Chunk, Skill, parse_skill
 from intraskill.report.dry_run import plan_table
 from intraskill.report.summary import summarise
 from intraskill.review import adding_at_most
+from intraskill.run_sizes import check_sizes, largest_pool
 from intraskill.runtime.run_directory import read_json, read_jsonl, write_json
 from intraskill.runtime.trace2skill import Harvest
 from intraskill.training import groups_run_per_step, plan_training, run_step, with_signal

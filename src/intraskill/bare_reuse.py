@@ -32,9 +32,9 @@ class BareRun:
     def words(self) -> str:
         """Say it in one sentence."""
         if self.source is not None:
-            return f"bare rollouts reused from {self.source}"
-        why = f"; {'; '.join(self.refused)}" if self.refused else ""
-        return f"bare rollouts run anew{why}"
+            return f"The bare rollouts are those of {self.source}."
+        why = f": {'; '.join(self.refused)}" if self.refused else ""
+        return f"The bare rollouts were run anew{why}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def take_bare_run(directory: Path, root: Path | None, wanted: Wanted, named: Pat
     Raises:
         PairingError: when the named run does not match, saying why.
     """
-    candidates = [named] if named is not None else _candidates(root, directory)
+    candidates = [named] if named is not None else _candidates(root, directory, wanted.learner.checkpoint)
     refused: list[str] = []
     for candidate in candidates:
         gate = candidate.parent if candidate.name == "bare.jsonl" else candidate
@@ -81,13 +81,14 @@ def take_bare_run(directory: Path, root: Path | None, wanted: Wanted, named: Pat
     return BareRun(None, tuple(refused))
 
 
-def _candidates(root: Path | None, directory: Path) -> list[Path]:
-    """Return every gate of the run that has a whole bare arm: rounds first, the newest first."""
+def _candidates(root: Path | None, directory: Path, checkpoint: str) -> list[Path]:
+    """Return every gate of the run at these weights that has a whole bare arm: rounds first, the newest first."""
     if root is None:
         return []
     rounds = [path.parent for path in sorted(root.glob("round_*/bare.jsonl"), reverse=True)]
     alone = [path.parent for path in sorted(root.glob("validations/*/bare.jsonl"))]
-    return [gate for gate in (*rounds, *alone) if gate != directory and (gate / "masks.json").exists()]
+    whole = [gate for gate in (*rounds, *alone) if gate != directory and (gate / "masks.json").exists()]
+    return [gate for gate in whole if read_json(gate / "masks.json")["checkpoint"] == checkpoint]
 
 
 def _matching(gate: Path, wanted: Wanted) -> tuple[Rows, str]:

@@ -210,7 +210,7 @@ def _report(arguments: argparse.Namespace, overrides: list[str]) -> int:
     from intraskill.report.summary import write_summary
     from intraskill.report.tables import print_report
 
-    print_report(write_summary(Path(arguments.run)), arguments.run)
+    print_report(write_summary(Path(arguments.run)), arguments.run, curse=True)
     return 0
 
 

@@ -120,9 +120,10 @@ def _arms(found: Validation, size: int | None, draws: int, seed: int) -> dict[st
         "top": tuple(order[:number]),
         "bottom": tuple(order[-number:]),
     }
-    for draw in range(draws):
-        arms[f"random_{draw}"] = tuple(sorted(shuffled(order, seed, "ranking", draw)[:number], key=order.index))
-    return arms
+    # Different from one another as far as there are so many sets; a shuffle may repeat an earlier one.
+    drawn = (tuple(sorted(shuffled(order, seed, "ranking", draw)[:number], key=order.index)) for draw in range(1000))
+    different = list(dict.fromkeys(drawn))[:draws]
+    return arms | {f"random_{draw}": shown for draw, shown in enumerate(different)}
 
 
 def _earned(

@@ -85,7 +85,7 @@ def _context(
         before, runs = query_count(root) if root else QueryCount(), facts.design
         tasks = {episode.task.id for episode in wanted.episodes}
         count = before.after(tasks, rollouts_per_task=runs.bare_replicates + runs.masked_replicates)
-        write_json(path, {"source": taken.source, "refused": list(taken.refused), "queries": count.words()})
+        write_json(path, {"source": taken.source, "refused": list(taken.refused), "queries": f"Validation split: {count.words()}."})
     seen = read_json(path)
     return BareRun(seen["source"], tuple(seen["refused"])), seen["queries"]
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
-from intraskill.assembly import check_sizes, environment_of, limited
+from intraskill.assembly import environment_of
 from intraskill.config import Config
 from intraskill.method.tasks import SPLITS
 from intraskill.provenance import draft_of
+from intraskill.run_sizes import check_sizes, limited
 
 TOKENS_PER_SECOND = 620.0
 """Sampled tokens per second of the quickstart, rollouts and updates together, on two cores (experiment_report.md)."""
@@ -58,7 +59,7 @@ def plan(config: Config, sizes: Mapping[str, int] | None = None) -> Plan:
     frontier = config.rounds * grpo.steps_per_round * groups
     if config.frontier.max_tasks is not None:
         frontier = min(frontier, config.rounds * config.frontier.max_tasks)
-    arms = 3 if gate.full_arm else 2
+    arms = gate.bare_replicates + gate.replicates + gate.full_arm
     pairs, reported = limited(gate.tasks, sizes.get("skill_validation")), limited(final.tasks, sizes.get(final.split))
     gate_rollouts = None if pairs is None else (config.rounds + 1) * arms * pairs
     final_rollouts = None if reported is None else 4 * reported * final.repeats

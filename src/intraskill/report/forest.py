@@ -87,6 +87,8 @@ def _cells(rows: Sequence[Row]) -> tuple[dict[str, list[str]], dict[str, list[st
 def verdict_words(row: Row) -> str:
     """Return the verdict and its reason in words, at most three lines."""
     reason = row["reason"].rpartition(": ")[2]
+    if "P(> 0) = " in row["reason"] and reason.startswith(("at ", "between ", "enough ")):
+        reason = f"P(> 0) is {reason}"
     word = {True: "keep"}.get(row["kept"], "wait" if row["verdict"] == "waiting" else "drop")
     text = reason if row["kind"] == "placebo" else f"{word}: {reason}"
     return "\n".join(textwrap.wrap(text, VERDICT_LENGTH, max_lines=3, placeholder=" …"))

@@ -5,6 +5,9 @@
                edits: {proposed, taken, refused},
                chunks: [{id, title, beta, se, exposure, visible_probability, status}]}]
     final    the closing comparison, or null: arms, success, comparisons with paired 95 % intervals and task counts
+    queries  {decisions, rewards, tasks, most_per_task, words}    how often gates have read the validation split
+    remeasured   {chunks, means, words}: incumbents in the gate that kept them and in the next one; chunks is [{title,
+             chunk_id, selected_in, at_selection, se_at_selection, shrunk, sd_shrunk, remeasured, se_remeasured}]
     timing   {total_s, stages: {stage: seconds}}                the only wall-clock times
     tokens   {sampled, prompt, rollouts}
 
@@ -17,7 +20,10 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+from intraskill.earlier_rounds import measured_rounds, query_count
 from intraskill.method.errors import ArtifactError
+from intraskill.method.remeasure import remeasurements, winners_curse
+from intraskill.runtime.records import to_json
 from intraskill.runtime.run_directory import finished_rounds, is_sealed, read_json, verify, write_json
 from intraskill.runtime.tracking import Metrics
 
@@ -35,6 +41,8 @@ def summarise(root: Path) -> dict[str, Any]:
     final = _sealed(root / "final", "final.json") if is_sealed(root / "final") else None
     closed = final is not None or plan["plan"]["final.tasks"] == 0
     rows = Metrics(root / "metrics.jsonl").rows()
+    queries, again = query_count(root), remeasurements(measured_rounds(root))
+    curse, titles = winners_curse(again), {chunk["id"]: chunk["title"] for row in rounds for chunk in row["chunks"]}
     return {
         "version": 1,
         "seed": plan["plan"]["seed"],
@@ -42,6 +50,18 @@ def summarise(root: Path) -> dict[str, Any]:
         "finished": len(rounds) == plan["plan"]["rounds"] + 1 and closed,
         "rounds": rounds,
         "final": final,
+        "queries": {
+            "decisions": queries.decisions,
+            "rewards": queries.rewards,
+            "tasks": len(queries.by_task),
+            "most_per_task": queries.most,
+            "words": queries.words(),
+        },
+        "remeasured": {
+            "chunks": [{"title": titles[row.chunk_id], **to_json(row)} for row in again],
+            "means": to_json(curse),
+            "words": curse.words() if curse else "",
+        },
         "timing": _timing(rows),
         "tokens": {
             "sampled": _total(rows, "sampled_tokens"),

@@ -52,23 +52,30 @@ def rounds_table(rounds: Sequence[Row]) -> Table:
 
 
 def chunks_table(rounds: Sequence[Row]) -> Table:
-    """One line per chunk: β ± SE in every round, then its present exposure ρ, P(visible) = (1 − q) ρ, and status."""
+    """One line per chunk: β ± SE in every round, then its present exposure ρ, P(visible) = (1 − q) ρ, and status.
+
+    P(α > 0) stands there when the gate decides by it.
+    """
     table = Table(title="Contributions β ± SE by round, relative to no skill", title_justify="left")
     table.add_column("chunk", max_width=40)
     for row in rounds:
         table.add_column(f"round {row['round']}", no_wrap=True)
+    current = {chunk["id"]: chunk for chunk in rounds[-1]["chunks"]} if rounds else {}
+    judged = any("probability" in chunk for chunk in current.values())
+    if judged:
+        table.add_column("P(>0)", justify="right")
     table.add_column("exposure", justify="right")
     table.add_column("P(visible)", justify="right")
     table.add_column("status")
     last: dict[str, Row] = {chunk["id"]: chunk for row in rounds for chunk in row["chunks"]}
-    current = {chunk["id"] for chunk in rounds[-1]["chunks"]} if rounds else set()
     for chunk_id, chunk in last.items():
         cells = []
         for row in rounds:
             found = next((c for c in row["chunks"] if c["id"] == chunk_id), None)
             cells.append("" if found is None else f"{found['beta']:+.3f} ± {found['se']:.3f}")
         present = chunk if chunk_id in current else {}
-        chances = [_probability(present.get(name)) for name in ("exposure", "visible_probability")]
+        names = ("probability", "exposure", "visible_probability") if judged else ("exposure", "visible_probability")
+        chances = [_probability(present.get(name)) for name in names]
         status = Text(chunk["status"], STATUS_STYLES.get(chunk["status"], ""))
         table.add_row(chunk["title"], *cells, *chances, status)
     return table
@@ -131,9 +138,29 @@ def next_commands(root: str, last_round: int, *, finished: bool) -> str:
     )
 
 
-def print_report(summary: Row, root: str) -> None:
-    """Print the report of a run."""
+def print_report(summary: Row, root: str, *, curse: bool = False) -> None:
+    """Print the report of a run; with ``curse`` also what became of selected chunks, and how worn the split is."""
     console().print(report(summary, root), highlight=False)
+    if curse:
+        if summary["remeasured"]["chunks"]:
+            console().print(remeasured_table(summary["remeasured"]), highlight=False)
+        console().print(f"Validation split: {summary['queries']['words']}", highlight=False)
+
+
+def remeasured_table(remeasured: Row) -> RenderableType:
+    """One line per incumbent that the next gate measured again: the winner's curse, and what shrinkage had expected."""
+    table = Table(title="Incumbents when selected and one round later", title_justify="left")
+    for name in ("chunk", "round", "β when selected", "shrunk then", "β one round later"):
+        table.add_column(name, no_wrap=name != "chunk")
+    for row in remeasured["chunks"]:
+        table.add_row(
+            row["title"],
+            str(row["selected_in"]),
+            f"{row['at_selection']:+.3f} ± {row['se_at_selection']:.3f}",
+            f"{row['shrunk']:+.3f} ± {row['sd_shrunk']:.3f}",
+            f"{row['remeasured']:+.3f} ± {row['se_remeasured']:.3f}",
+        )
+    return Group(table, remeasured["words"])
 
 
 def print_evaluation(found: Evaluation, comparisons: Sequence[tuple[str, Comparison]], directory: str) -> None:
