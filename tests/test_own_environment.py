@@ -1,6 +1,7 @@
 """A user's own environment: the documented example is complete, short, checked, and can be trained on."""
 
 import importlib
+import json
 import os
 import re
 import subprocess
@@ -20,6 +21,8 @@ from intraskill.method.skill import parse_skill
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "docs" / "examples"
 MAX_LINES = 60
+FEW = ("gate.tasks=120", "final.tasks=80")
+LEARNED, BARELY = 0.1, 0.1
 NAME = "env.name=number_hunt:NumberHunt"
 SMALL = (
     *("env.preset=tiny", "rounds=1", "grpo.steps_per_round=1", "grpo.groups_per_step=2", "grpo.group_size=2"),
@@ -29,7 +32,7 @@ SMALL = (
 
 
 def cli(*words):
-    environment = os.environ | {"PYTHONPATH": str(EXAMPLES), "OMP_NUM_THREADS": "1"}
+    environment = os.environ | {"PYTHONPATH": f"{EXAMPLES}{os.pathsep}{ROOT / 'tests'}", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "intraskill.cli", *words]
     return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=ROOT)
 
@@ -102,10 +105,21 @@ def test_an_own_world_gets_preset_seed_and_options(monkeypatch):
     assert importlib.import_module("number_hunt").NumberHunt("small", 1).version == one.version
 
 
-@pytest.mark.slow
-def test_the_whole_loop_trains_on_it(tmp_path):
+def test_the_whole_loop_trains_on_it_and_its_skill_is_absorbed(tmp_path):
     draft = f"coldstart.draft={EXAMPLES / 'number_hunt_skill.md'}"
-    done = cli("train", "+exp=own", NAME, draft, *SMALL, f"run_dir={tmp_path / 'run'}")
+    done = cli("train", "+exp=own", "env.name=hunting:HuntingWorld", draft, *FEW, f"run_dir={tmp_path / 'run'}")
     assert done.returncode == 0, done.stderr
-    assert "Begin in the middle" in done.stdout and (tmp_path / "run" / "round_001" / "DONE").exists()
-    assert (tmp_path / "run" / "summary.json").exists()
+    found = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))
+    first = {chunk["title"]: chunk for chunk in found["rounds"][0]["chunks"]}
+    assert first["Halve what is left"]["status"] == "active" and first["Begin in the middle"]["beta"] < BARELY
+    free = [row["r_free"] for row in found["rounds"]]
+    gaps = [row["gap"]["mean"] for row in found["rounds"]]
+    assert free[-1] > free[0] + LEARNED and gaps[0] > LEARNED
+
+
+@pytest.mark.slow
+def test_a_run_with_the_shipped_policy_goes_through_every_stage(tmp_path):
+    words = ("coldstart.draft=null", f"run_dir={tmp_path / 'run'}")
+    done = cli("train", "+exp=own", NAME, *SMALL, *words)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "run" / "round_001" / "DONE").exists() and (tmp_path / "run" / "summary.json").exists()
