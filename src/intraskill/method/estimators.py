@@ -219,14 +219,12 @@ def _known_columns(
     for name, values in known.items():
         column_N = np.array([values.get(task_id, np.nan) for task_id in task_ids], dtype=float)
         present = np.array([task_id in values for task_id in task_ids], dtype=bool)
-        if bad := sorted(
-            {t for t, here, value in zip(task_ids, present, column_N, strict=True) if here and not np.isfinite(value)}
-        ):
+        if bad := sorted({task_ids[n] for n in np.flatnonzero(present & ~np.isfinite(column_N)).tolist()}):
             raise ConfigError(f"{name} is not finite for tasks {offenders(bad)}; leave these tasks out of it")
         if not present.any() or np.ptp(column_N[present]) == 0.0:
             notes.append(f"{name} is {'constant' if present.any() else 'known for no task'} and left out")
             continue
-        if lacking := sorted({t for t, here in zip(task_ids, present, strict=True) if not here}):
+        if lacking := sorted({task_ids[n] for n in np.flatnonzero(~present).tolist()}):
             notes.append(f"{name} is unknown for tasks {offenders(lacking)}; the mean of the others stands in")
         column_N[~present] = column_N[present].mean()
         columns[name] = column_N - column_N.mean()

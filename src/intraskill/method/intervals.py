@@ -6,6 +6,7 @@ Source: Student's t interval; paired percentile bootstrap over tasks (Efron & Ti
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
@@ -149,6 +150,7 @@ def aligned(before: Panel, after: Panel) -> tuple[NDArray[np.float64], NDArray[n
     return first, second
 
 
+@lru_cache(maxsize=256)
 def t_quantile(probability: float, degrees: int) -> float:
     """Return Student's t quantile for ``probability`` > ½ and ``degrees`` ≥ 1.
 

@@ -158,7 +158,10 @@ def _by_size(clusters: Sequence[NDArray[np.intp]]) -> list[tuple[NDArray[np.intp
     """Return, for each cluster size R, the numbers of the B clusters that have it, (B,), and their rows, (B, R)."""
     sizes = np.array([len(rows) for rows in clusters])
     batches = [np.flatnonzero(sizes == size) for size in np.unique(sizes)]
-    return [(numbers, np.stack([clusters[g] for g in numbers.tolist()])) for numbers in batches]
+    return [
+        (numbers, np.concatenate([clusters[g] for g in numbers.tolist()]).reshape(len(numbers), -1))
+        for numbers in batches
+    ]
 
 
 def _cluster_leverage(left_NP: Vector, clusters: Sequence[NDArray[np.intp]]) -> Vector:
