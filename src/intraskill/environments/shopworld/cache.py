@@ -5,6 +5,7 @@ the shop. So a file is never out of date, only unused; the oldest ones beyond a 
 """
 
 import contextlib
+import gc
 import hashlib
 import io
 import json
@@ -14,7 +15,7 @@ import tempfile
 import unicodedata
 import zipfile
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, cast
@@ -98,10 +99,23 @@ def _read(path: Path, key: Sequence[str | int]) -> Loaded | None:
             raise ValueError("it is not a world of this version")
         if hashlib.sha256(payload).digest() != digest:
             raise ValueError("its content does not fit its hash")
-        return _decode(payload, key)
+        with _no_collection():
+            return _decode(payload, key)
     except _BROKEN as error:
         _log.warning("%s is corrupt or foreign (%s); its world is built anew and the file replaced", path, error)
         return None
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Spare the cycle collector's passes over hundreds of thousands of new records: a third of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _write(path: Path, payload: bytes) -> None:

@@ -87,17 +87,16 @@ class SearchIndex:
         return self.ranked(" ".join(tokenize(query)), limit)
 
     def _rank(self, query: str, limit: int) -> tuple[str, ...]:
-        known = [self._slices[term] for term in query.split() if term in self._slices]
-        if not known or limit < 1:
-            return ()
-        rows = np.concatenate([self.postings.rows[part] for part in known])
-        weights = np.concatenate([self.postings.weights[part] for part in known])
-        score_N = np.bincount(rows, weights)
-        found = np.flatnonzero(score_N)
-        if len(found) > limit:
+        score_N = np.zeros(len(self._ids))
+        for term in query.split():
+            if part := self._slices.get(term):
+                score_N[self.postings.rows[part]] += self.postings.weights[part]
+        matched = score_N > 0
+        scores = score_N[matched]
+        if 0 < limit < len(scores):
             # Rounding moves a score by half a unit at most, so whatever it could lift among the best is kept here.
-            least = np.partition(score_N[found], -limit)[-limit] - 10.0**-TIE_DECIMALS * 2
-            found = found[score_N[found] >= least]
+            matched &= score_N >= np.partition(scores, -limit)[-limit] - 2 * 10.0**-TIE_DECIMALS
+        found = np.flatnonzero(matched)
         order = np.argsort(-score_N[found].round(TIE_DECIMALS), kind="stable")  # rows are sorted by id: ties by id
         return tuple(self._ids[row] for row in found[order[:limit]].tolist())
 
