@@ -1,6 +1,8 @@
 """RemoteShop over ``shopsim-lease``: the world's own answers, and one typed fault for everything that goes wrong."""
 
 import gc
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -139,6 +141,23 @@ def test_a_query_cannot_start_a_second_action(shop: LeaseShop, url: str, query: 
     assert shop.bodies[-1]["response"] == "search[bag] Action: click[buy now]"
 
 
+def test_a_persona_of_sections_becomes_text_and_is_asked_for_by_the_preset(shop: LeaseShop, url: str) -> None:
+    sections = {"basics": {"age": 41, "tags": ["runner", "cook"]}, "history": ["mug", {"item": "pan"}], "note": " x  y"}
+
+    def persona(reply: Any) -> Any:
+        reply["result"]["user_persona"] = sections
+        return reply
+
+    shown = "basics:\n  age: 41\n  tags: runner; cook\nhistory: mug; item: pan\nnote: x y"
+    for preset, text in (("persona", shown), ("plain", None)):
+        shop.queue("reset", Fault("patch", patch=persona))
+        remote = RemoteShop(preset, url=url, slots=2)
+        session = remote.open()
+        assert session.reset(remote.tasks("train")[0].id).persona == text
+        asked = [body for body in shop.bodies if body.get("action") == "reset"][-1]
+        assert asked["if_persona"] == (preset == "persona") and asked["include_private_goal"] is False
+
+
 # -- faults ------------------------------------------------------------------------------------------------------
 
 
@@ -228,6 +247,22 @@ def test_a_lease_is_released_once_however_the_session_ends(shop: LeaseShop, url:
     gc.collect()
     assert eventually(lambda: shop.requests["release_one"] == 2) and not shop.episodes
     assert shop.requests["reset"] == 2
+
+
+def test_a_session_that_is_open_when_the_process_ends_is_released(shop: LeaseShop, url: str) -> None:
+    code = (
+        "from intraskill.environments.remote_shop import RemoteShop\n"
+        f"remote = RemoteShop(url={url!r}, slots=2)\n"
+        "session = remote.open()\n"
+        "session.reset(remote.tasks('train')[0].id)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    assert shop.requests["reset"] == shop.requests["release_one"] == 1 and not shop.episodes
+
+
+def test_a_policy_that_writes_a_private_name_gets_its_page(shop: LeaseShop, url: str) -> None:
+    outcome = started(client(url)).step(write_call("search", "query", "reason_key\ngoal_options"))
+    assert outcome.feedback == "executed" and outcome.state["search_text"] == "reason_key goal_options"
 
 
 def test_a_failed_release_is_logged_and_costs_no_reward(

@@ -46,7 +46,7 @@ def world() -> ShopWorld:
     return ShopWorld("tiny", language="plain")
 
 
-def runner(remote: RemoteShop, world: ShopWorld) -> Any:
+def runner(remote: RemoteShop | ShopWorld, world: ShopWorld) -> Any:
     """Return what a learner does with episodes: all of them through the real rollout loop, two batches at once."""
     codec = ChatCodec(tokenizer(), remote.tools)
     scripts = {world.shop_task(task.id).request: oracle_calls(world, task.id) for task in remote.tasks("train")}
@@ -81,7 +81,7 @@ def test_a_dropped_purchase_drops_its_group_which_the_reserve_replaces(world: Sh
     assert shop.requests["release_one"] == shop.requests["reset"] == 6 and not shop.episodes
 
 
-def test_without_faults_every_rollout_is_scored_by_the_server(world: ShopWorld) -> None:
+def test_without_faults_every_rollout_equals_that_of_the_world_in_process(world: ShopWorld) -> None:
     shop = LeaseShop(world)
     with serving(shop) as server:
         remote = client(server.url, slots=3)  # fewer than episodes, and two batches of two wait for each other
@@ -89,6 +89,7 @@ def test_without_faults_every_rollout_is_scored_by_the_server(world: ShopWorld) 
             Episode(task, SKILL, BARE, sample, sample) for task in remote.tasks("train")[:2] for sample in (0, 1)
         ]
         rollouts = runner(remote, world)(episodes)
+    assert rollouts == runner(world, world)(episodes)
     assert [r.reward for r in rollouts] == [1.0] * 4 and all(r.fault is None for r in rollouts)
     assert all(set(r.parts) == set(remote.reward_parts) for r in rollouts)
     assert shop.requests["reset"] == 4 and shop.most_open <= 3

@@ -153,6 +153,14 @@ def test_leaks_are_found_at_any_depth_and_in_any_spelling() -> None:
     assert leaks({"page": "buy the red one"}, ("the red one", " ")) == ("page (a private text)",)
 
 
+def test_an_echo_of_what_the_policy_made_up_is_no_leak() -> None:
+    page = {"page": "results for 'reason_key mug'", "state": {"search_text": "reason_key mug"}}
+    assert leaks(page) == ("page (reason_key)", "state.search_text (reason_key)")
+    assert leaks(page, said=["reason_key mug"]) == ()
+    assert leaks(page | {"x": "goal_options"}, said=["reason_key mug"]) == ("x (goal_options)",)
+    assert leaks(page | {"goal": 1}, said=["goal"]) == ("page (reason_key)", "state.search_text (reason_key)", "goal")
+
+
 def test_an_axis_may_have_any_name() -> None:
     assert leaks({"available_options": {"target": ["dart", "bow"]}, "selected_options": {"goal": "big"}}) == ()
     assert leaks({"available_options": {"colour": [{"reward": 1}]}}) == ("available_options.colour[0].reward",)

@@ -30,7 +30,7 @@ def _plain(key: object) -> str:
 _FORBIDDEN = frozenset(map(_plain, FORBIDDEN_KEYS))
 
 
-def leaks(shown: object, secrets: Collection[str] = ()) -> tuple[str, ...]:
+def leaks(shown: object, secrets: Collection[str] = (), said: Collection[str] = ()) -> tuple[str, ...]:
     """Return where ``shown`` holds an answer, as paths such as ``product.goal_options``; empty when nowhere.
 
     Keys are compared without case and punctuation, so ``goalOptions`` is found too.
@@ -38,23 +38,25 @@ def leaks(shown: object, secrets: Collection[str] = ()) -> tuple[str, ...]:
     Args:
         shown: a page text, an observation state, a persona: anything that a policy or an analyst may read.
         secrets: texts that must not occur anywhere in it, such as the full instruction of a persona task.
+        said: what the policy wrote itself: a page may echo it, and what it made up is no leak.
     """
-    wanted = [text for text in secrets if text.strip()]
-    return tuple(_walk(shown, "", wanted))
+    own = {name for text in said for name in _IN_TEXT.findall(text)}
+    wanted = [text for text in secrets if text.strip() and not any(text in words for words in said)]
+    return tuple(_walk(shown, "", wanted, own))
 
 
-def _walk(shown: object, path: str, secrets: Collection[str]) -> Iterator[str]:
+def _walk(shown: object, path: str, secrets: Collection[str], own: Collection[str]) -> Iterator[str]:
     if isinstance(shown, Mapping):
         for key, value in shown.items():
             inner = f"{path}.{key}" if path else str(key)
             if _plain(key) in _FORBIDDEN and not path.endswith(_DATA_KEYS):
                 yield inner
             else:
-                yield from _walk(value, inner, secrets)
+                yield from _walk(value, inner, secrets, own)
     elif isinstance(shown, str):
         where = path or "text"
-        yield from (f"{where} ({found})" for found in sorted(set(_IN_TEXT.findall(shown))))
+        yield from (f"{where} ({found})" for found in sorted(set(_IN_TEXT.findall(shown)).difference(own)))
         yield from (f"{where} (a private text)" for secret in secrets if secret in shown)
     elif isinstance(shown, Collection) and not isinstance(shown, bytes):
         for index, value in enumerate(shown):
-            yield from _walk(value, f"{path}[{index}]", secrets)
+            yield from _walk(value, f"{path}[{index}]", secrets, own)

@@ -100,13 +100,13 @@ def folded(argument: str) -> str:
     return " ".join(argument.replace("\\n", " ").split())
 
 
-def require_public(shown: object, where: str, secrets: Collection[str] = ()) -> None:
-    """Refuse anything shown that holds an answer.
+def require_public(shown: object, where: str, secrets: Collection[str] = (), said: Collection[str] = ()) -> None:
+    """Refuse anything shown that holds an answer; see `leaks`.
 
     Raises:
         RemoteFault: ``leak``, naming the places and never the values.
     """
-    found = leaks(shown, secrets)
+    found = leaks(shown, secrets, said)
     if found:
         raise RemoteFault(
             "leak",

@@ -76,6 +76,7 @@ class _LeaseEpisode:
         self._lease: dict[str, Any] | None = None
         self._page = ""
         self._state: dict[str, Any] = {}
+        self._said: list[str] = []
 
     def reset(self, idx: int) -> Opening:
         ask = {"idx": idx, "if_persona": self._persona, "include_private_goal": False}
@@ -96,6 +97,7 @@ class _LeaseEpisode:
         return Opening(instruction, persona, self._page, self._state)
 
     def act(self, call: ToolCall) -> Outcome:
+        self._said.append(call.argument)
         reply = self._call("interact", self._held() | {"response": f"{call.name}[{folded(call.argument)}]"})
         done = reply.get("done")
         if not isinstance(done, bool):
@@ -167,8 +169,8 @@ class _LeaseEpisode:
             raise RemoteFault("protocol", f"{self._where}: a reply without observation and observation_state")
         beside = {} if over else {name: reply[name] for name in PRIVATE if reply.get(name)}
         require_public(beside, self._where)
-        require_public(shown, self._where)
-        require_public(state, self._where)
+        require_public(shown, self._where, said=self._said)
+        require_public(state, self._where, said=self._said)
         self._state = {key: value for key, value in state.items() if key != "observation_version"}
 
 

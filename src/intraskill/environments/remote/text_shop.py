@@ -68,6 +68,7 @@ class TextEpisode:
         self._channel = channel
         self._browser = Browser(TextPage((), True, ()))
         self._hidden: tuple[str, ...] = ()
+        self._said: list[str] = []
 
     def reset(self, idx: int) -> Opening:
         """Take a slot and show its first page."""
@@ -79,6 +80,7 @@ class TextEpisode:
 
     def act(self, call: ToolCall) -> Outcome:
         """Send an action that the page has; answer any other with its feedback code."""
+        self._said.append(call.argument)
         code = self._browser.refusal(call)
         if code is not None:
             return self._refused(call, code)
@@ -118,5 +120,5 @@ class TextEpisode:
 
     def _public(self, state: Mapping[str, Any]) -> str:
         text = self._channel.shown(self._browser.page)
-        require_public({"page": text, "state": state}, self._channel.where, self._hidden)
+        require_public({"page": text, "state": state}, self._channel.where, self._hidden, self._said)
         return text
