@@ -65,7 +65,7 @@ class FaultyShop:
         self.tasks = [task for split in SPLITS for task in world.tasks(split)]
         self.episodes: dict[int, ShopSession] = {}
         self.most_open = 0
-        self.offers_manifest = True
+        self.offers_manifest, self.states_health = True, False
 
     def queue(self, action: str, *faults: Fault | None) -> None:
         """Let the next requests of an action fail; ``None`` stands for one that works."""
@@ -116,6 +116,8 @@ class FaultyShop:
         """Do what a request asks."""
         if route == "/manifest" and self.offers_manifest:
             return self.manifest()
+        if route == "/healthz" and self.states_health:
+            return self.health()
         raise Refusal(404, "no such route")
 
     def wrap_error(self, words: str) -> Any:
@@ -128,14 +130,13 @@ class LeaseShop(FaultyShop):
 
     def __init__(self, world: ShopWorld, slots: int = 20) -> None:
         super().__init__(world, slots)
+        self.states_health = True
         self.leases: dict[int, str] = {}
         self.given = 0
         self.epoch = "a"
 
     def answer(self, route: str, body: Mapping[str, Any]) -> Any:
         """Dispatch by action."""
-        if route == "/healthz":
-            return self.health()
         if route != "/api/shop_agent":
             return super().answer(route, body)
         action = body.get("action")

@@ -142,6 +142,34 @@ def test_agentgym_survives_a_server_that_was_started_again_between_episodes(chin
         assert shop.created == 2
 
 
+def test_agentgym_checks_a_stated_version_at_every_reset(chinese: ShopWorld) -> None:
+    shop = AgentGymShop(chinese)
+    shop.states_health = True
+    with serving(shop) as server:
+        remote = agentgym(server.url)
+        task_id = remote.tasks("train")[0].id
+        assert "/env-8.0/" in remote.version and remote.open().reset(task_id)
+        shop.version = "env-9.9"
+        with pytest.raises(RemoteFault, match=r"'env-9.9' at this reset and was 'env-8.0'") as caught:
+            remote.open().reset(task_id)
+    assert caught.value.kind == "version"
+
+
+def test_upstream_checks_a_stated_version_against_the_first_resets(chinese: ShopWorld) -> None:
+    shop = UpstreamShop(chinese)
+
+    def at(version: str) -> Fault:
+        return Fault("patch", patch=lambda reply: {"result": reply["result"] | {"environment_version": version}})
+
+    with serving(shop) as server:
+        remote = upstream(server.url)
+        shop.queue("reset", at("v2.1"), at("v2.1"), at("v2.4"))
+        assert remote.open().reset("0") == remote.open().reset("0")
+        with pytest.raises(RemoteFault, match=r"'v2.4' at this reset and was 'v2.1'"):
+            remote.open().reset("0")
+        assert shop.requests["reset"] == 3
+
+
 def test_agentgym_without_health_and_manifest_needs_split_sizes(chinese: ShopWorld) -> None:
     shop = AgentGymShop(chinese)
     shop.offers_manifest = False

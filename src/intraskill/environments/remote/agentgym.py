@@ -7,7 +7,7 @@ import json
 from collections import deque
 from typing import Any
 
-from intraskill.environments.remote.episode import Episode, Identity, unit
+from intraskill.environments.remote.episode import UNSTATED, Episode, Identity, require_version, unit
 from intraskill.environments.remote.faults import RemoteFault
 from intraskill.environments.remote.lease import identity_of
 from intraskill.environments.remote.pages import TextPage, split_parts, without_request
@@ -62,7 +62,7 @@ class _AgentGymChannel:
     reward_parts: tuple[str, ...] = DERIVED_PARTS
 
     def __init__(self, transport: Transport, settings: RemoteSettings, identity: Identity, idle: deque[int]) -> None:
-        self._transport, self._idle = transport, idle
+        self._transport, self._identity, self._idle = transport, identity, idle
         self.where = f"webshop-agentgym at {settings.url}"
         self.language = settings.language or identity.language
         self._env_idx: int | None = None
@@ -70,6 +70,9 @@ class _AgentGymChannel:
         self._request = ""
 
     def start(self, idx: int) -> Start:
+        if self._identity.environment_version != UNSTATED:
+            now = identity_of(self._transport.send(Request(HEALTH_ROUTE)), self._transport, self.language)
+            require_version("environment", now.environment_version, self._identity.environment_version, self.where)
         text = self._reset(idx)
         shown, _ = without_request(split_parts(text))
         if not shown:

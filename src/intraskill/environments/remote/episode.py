@@ -14,6 +14,8 @@ from intraskill.environments.tool_calls import ToolCall
 from intraskill.method.errors import offenders
 
 MAIN_REWARD = "r_strict"
+UNSTATED = "unstated"
+VERSIONED = ("environment", "observation")
 COMPONENTS = ("r_type", "r_att", "r_option", "r_price")
 ROUNDING = 1e-6
 """How far a component may stray from its range, or from 1, and still count as in it, or as 1."""
@@ -31,8 +33,8 @@ class Identity:
         language: of its pages.
     """
 
-    environment_version: str = "unstated"
-    observation_version: str = "unstated"
+    environment_version: str = UNSTATED
+    observation_version: str = UNSTATED
     tasks: int | None = None
     slots: int | None = None
     language: str = "en"
@@ -142,6 +144,20 @@ def unit(value: object, name: str, where: str) -> float:
     if isinstance(value, int | float) and math.isfinite(value) and -ROUNDING <= value <= 1 + ROUNDING:
         return min(1.0, max(0.0, float(value)))
     raise RemoteFault("protocol", f"{where} gives {name}={value!r}, and a number in [0, 1] is due")
+
+
+def require_version(what: str, now: object, then: str, where: str) -> None:
+    """Refuse a server that is not the one that the run started with.
+
+    Raises:
+        RemoteFault: ``version``, naming both.
+    """
+    if now != then:
+        raise RemoteFault(
+            "version",
+            f"{where}: {what}_version is {now!r} at this reset and was {then!r} when the run started; "
+            "results of both would mix: bring the old server back, or start another run",
+        )
 
 
 def require_task(reply: Mapping[str, Any], idx: int, where: str) -> None:

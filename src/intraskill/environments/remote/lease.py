@@ -6,6 +6,7 @@ from typing import Any
 from intraskill.environments.protocol import Opening, Outcome
 from intraskill.environments.remote.episode import (
     MAIN_REWARD,
+    VERSIONED,
     Episode,
     Identity,
     folded,
@@ -13,6 +14,7 @@ from intraskill.environments.remote.episode import (
     persona_text,
     require_public,
     require_task,
+    require_version,
     unit,
     with_notice,
 )
@@ -34,7 +36,7 @@ def identity_of(health: object, transport: Transport, language: str) -> Identity
         RemoteFault: ``protocol``, for a reply without versions; ``server``, for one that is not ready.
     """
     request = Request(HEALTH_ROUTE)
-    versions = [health.get(f"{what}_version") if isinstance(health, Mapping) else None for what in _VERSIONED]
+    versions = [health.get(f"{what}_version") if isinstance(health, Mapping) else None for what in VERSIONED]
     if not isinstance(health, Mapping) or not all(isinstance(version, str) and version for version in versions):
         raise transport.fault("protocol", request, "no environment_version and observation_version")
     if health.get("ready") is False:
@@ -42,9 +44,6 @@ def identity_of(health: object, transport: Transport, language: str) -> Identity
     counts = [health.get(name) for name in ("tasks", "environment_slots")]
     tasks, slots = (int(count) if isinstance(count, int) else None for count in counts)
     return Identity(str(versions[0]), str(versions[1]), tasks, slots, str(health.get("language", language)))
-
-
-_VERSIONED = ("environment", "observation")
 
 
 class LeaseDialect:
@@ -154,13 +153,8 @@ class _LeaseEpisode:
         inner = state.get("observation_version") if isinstance(state, Mapping) else None
         stated = (reply.get("environment_version"), reply.get("observation_version", inner))
         known = (self._identity.environment_version, self._identity.observation_version)
-        for what, now, then in zip(_VERSIONED, stated, known, strict=True):
-            if now != then:
-                raise RemoteFault(
-                    "version",
-                    f"{self._where}: {what}_version is {now!r} at this reset and was {then!r} when the run started; "
-                    "results of both would mix: bring the old server back, or start another run",
-                )
+        for what, now, then in zip(VERSIONED, stated, known, strict=True):
+            require_version(what, now, then, self._where)
 
     def _keep(self, reply: Mapping[str, Any], *, over: bool) -> None:
         """Check what a reply shows, and remember its state."""

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from intraskill.environments.remote.episode import Identity
+from intraskill.environments.remote.episode import UNSTATED, Identity
 from intraskill.method.errors import ArtifactError, ConfigError, SplitError, offenders
 from intraskill.method.randomness import content_hash
 from intraskill.method.tasks import SPLITS, Split, Task
@@ -158,7 +158,7 @@ def choose_roster(
 
 def _require_same(path: str, what: str, manifest: Mapping[str, Any], there: str, url: str) -> None:
     stated = manifest.get(what)
-    if stated and there and there != "unstated" and stated != there:
+    if stated and there and there != UNSTATED and stated != there:
         raise ArtifactError(
             f"env.options.manifest={path} belongs to {what} {stated!r}, and {url} serves {there!r}; "
             "its ids name other tasks there: use the manifest made for this server"

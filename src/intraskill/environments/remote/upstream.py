@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from intraskill.environments.remote.episode import (
+    UNSTATED,
     Episode,
     Identity,
     components,
     persona_text,
     require_task,
+    require_version,
     unit,
 )
 from intraskill.environments.remote.faults import RemoteFault
@@ -37,16 +39,22 @@ class UpstreamDialect:
     reward_parts = REWARD_PARTS
 
     def __init__(self, transport: Transport, settings: RemoteSettings, persona: bool) -> None:
-        self._transport, self._settings, self._persona = transport, settings, persona
+        self.transport, self.settings, self.persona = transport, settings, persona
+        self._first: dict[str, str] = {}
 
     def identify(self) -> Identity:
         """Ask ``/healthz`` where there is one; the first public server has none, and then nothing is stated."""
-        health = self._transport.offered(Request(HEALTH_ROUTE))
-        return Identity(language="zh") if health is None else identity_of(health, self._transport, "zh")
+        health = self.transport.offered(Request(HEALTH_ROUTE))
+        return Identity(language="zh") if health is None else identity_of(health, self.transport, "zh")
+
+    def check_version(self, reply: Mapping[str, Any], where: str) -> None:
+        """Refuse a reset whose environment_version, where the server states one, is not that of the first reset."""
+        stated = str(reply.get("environment_version", UNSTATED))
+        require_version("environment", stated, self._first.setdefault("environment", stated), where)
 
     def episode(self, identity: Identity) -> Episode:
         """Return an episode that holds no slot yet."""
-        return TextEpisode(_UpstreamChannel(self._transport, self._settings, identity, self._persona))
+        return TextEpisode(_UpstreamChannel(self, identity))
 
     def close(self) -> None:
         """Nothing is kept between episodes."""
@@ -55,8 +63,8 @@ class UpstreamDialect:
 class _UpstreamChannel:
     reward_parts: tuple[str, ...] = REWARD_PARTS
 
-    def __init__(self, transport: Transport, settings: RemoteSettings, identity: Identity, persona: bool) -> None:
-        self._transport, self._persona = transport, persona
+    def __init__(self, dialect: UpstreamDialect, identity: Identity) -> None:
+        self._transport, self._dialect, settings = dialect.transport, dialect, dialect.settings
         self.where = f"shopsim-upstream at {settings.url}"
         self.language = settings.language or identity.language
         self._env_idx: int | None = None
@@ -68,11 +76,12 @@ class _UpstreamChannel:
         if not isinstance(env_idx, int):
             raise RemoteFault("protocol", f"{self.where}: a reset gave no env_idx")
         self._env_idx = env_idx
+        self._dialect.check_version(reply, self.where)
         require_task(reply, idx, self.where)
         if not isinstance(full, str) or not full.strip():
             raise RemoteFault("protocol", f"{self.where}: the reset of idx {idx} gave no instruction")
         simple = reply.get("instruction_simple")
-        if not self._persona or not isinstance(simple, str) or not simple.strip():
+        if not self._dialect.persona or not isinstance(simple, str) or not simple.strip():
             # A persona without its simple instruction is left over from an earlier task of this slot.
             self._request = full
             return Start(full, None, self._home())
