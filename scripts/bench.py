@@ -1,14 +1,21 @@
 """Measure the speed of the hot paths that need no policy: the shop, and the gate's arithmetic.
 
-python scripts/bench.py            # one line per path, a few seconds on one core
+python scripts/bench.py            # one line per path, some seconds on one core once the worlds are on disk
+
+Writes env_steps_small and env_steps_paper (steps/s, English, no query seen before) into docs/results/bench.json and
+leaves the file's other keys alone. scripts/bench_shop.py has the details.
 """
 
 import argparse
+import json
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
+from statistics import median
 
 import numpy as np
+from bench_shop import record, replay
 
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.expert import RuleShopper
@@ -19,6 +26,9 @@ from intraskill.method.attribution import fit_contributions
 from intraskill.method.paired_validation import Conditions, Scored, pair, plan_visible
 from intraskill.method.skill import BARE, Chunk, Skill
 from intraskill.method.tasks import Task
+
+OUT = Path(__file__).parents[1] / "docs" / "results" / "bench.json"
+REPEATS = 5
 
 
 def per_second(work: Callable[[], int], seconds: float) -> float:
@@ -42,6 +52,22 @@ def play_all(world: ShopWorld) -> int:
             outcome = session.step(write_call(call.name, PARAMETERS[call.name], call.argument))
             state, done, steps = dict(outcome.state), outcome.done, steps + 1
     return steps
+
+
+def browse(preset: str) -> float:
+    """Return steps per second of varied shopping in English, each time with an empty memory of queries."""
+    world = ShopWorld(preset)
+    episodes, found = record(world, 400), []
+    for _ in range(REPEATS):
+        world.index.ranked.cache_clear()
+        found.append(replay([world], episodes))
+    return median(found)
+
+
+def note(figures: dict[str, float]) -> None:
+    """Merge figures into the file of results."""
+    known = json.loads(OUT.read_text()) if OUT.exists() else {}
+    OUT.write_text(json.dumps({**known, **figures}, indent=1, sort_keys=True) + "\n")
 
 
 def gate_once(num_tasks: int = 400, num_chunks: int = 12) -> int:
@@ -70,6 +96,11 @@ def main() -> None:
     for preset in ("tiny", "small"):
         world = ShopWorld(preset, language="plain")
         print(f"shop steps, {preset:<8} {per_second(partial(play_all, world), seconds):>12,.0f} /s")
+    figures = {}
+    for preset in ("small", "paper"):
+        figures[f"env_steps_{preset}"] = round(browse(preset))
+        print(f"varied shopping, {preset:<6} {figures[f'env_steps_{preset}']:>9,.0f} /s")
+    note(figures)
     print(f"gate, 400 pairs, 12 chunks {per_second(gate_once, seconds):>6,.1f} /s")
 
 
