@@ -328,8 +328,8 @@ def fresh(measure: str, preset: str, language: str) -> list[Row]:
 
 def all_rows(presets: Sequence[str], languages: Sequence[str], repeats: int) -> Iterator[Row]:
     """Measure everything."""
-    for preset in presets:
-        for language in languages:
+    for language in languages:
+        for preset in presets:
             shop = ShopWorld(preset, language=language)
             where = {"preset": preset, "language": language}
             for row in steps_of(shop, 600, repeats, copies=8 if preset == "small" else 2):
