@@ -178,6 +178,45 @@ def test_exactly_one_well_formed_call_is_read(text: str, expected: ToolCall | st
     assert read_call(text, PARAMETERS) == expected
 
 
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("renderer", ["structured", "sep"])
+def test_a_market_is_shopped_with_the_buttons_of_its_language(language: str, renderer: str) -> None:
+    market, words = ShopWorld("tiny", 0, language=language, renderer=renderer), STRINGS[language]
+    task = market.shop_task(market.tasks("train")[0].id)
+    session, outcome = product_page(market, task.id)
+    title, brand = task.goal.title, market.catalogue.by_id[task.goal.product_id].brand
+    assert title in outcome.observation and f"{words.labels['brand']}: {brand}" in outcome.observation
+    assert all(text in outcome.observation for text in outcome.state["product"]["bullets"])
+    assert click(session, words.attributes).state["page_type"] == "information_subpage"
+    assert click(session, words.prev).state["page_type"] == "product_detail"
+    if language == "zh":
+        assert click(session, BUY).feedback == "unavailable_action"
+    for axis, value in task.goal.options.items():
+        outcome = click(session, f"{axis}={value}")
+    price = market.catalogue.by_id[task.goal.product_id].price_of(task.goal.options)
+    assert f"{words.labels['price']}: {words.labels['currency']}{price:g}" in outcome.observation
+    outcome = click(session, words.buy)
+    assert outcome.done and outcome.reward == 1.0
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_no_page_of_a_market_shows_the_goal(language: str) -> None:
+    market = ShopWorld("tiny", 0, language=language)
+    for task in market.tasks("train"):
+        goal = market.shop_task(task.id).goal
+        opening = market.open().reset(task.id)
+        assert goal.product_id not in opening.observation + opening.request
+        assert goal.title not in opening.request
+        state = product_page(market, task.id)[1].state
+        assert not {"goal", "reward", "target", "answer", "r_att", "query"} & keys_in(state)
+
+
+def keys_in(value: object) -> set[str]:
+    if isinstance(value, dict):
+        return set(value) | {key for item in value.values() for key in keys_in(item)}
+    return {key for item in value for key in keys_in(item)} if isinstance(value, list) else set()
+
+
 def test_the_two_renderers_show_the_same_state() -> None:
     compact, upstream = ShopWorld("tiny", language="plain"), ShopWorld("tiny", renderer="sep", language="plain")
     task_id = compact.tasks("train")[0].id

@@ -9,7 +9,7 @@ from intraskill.environments.shopworld.market.goods import Fact, Item, worded
 from intraskill.environments.shopworld.market.words import Axis, Value, Words
 
 ATTRIBUTE_WEIGHTS = (0.16, 0.26, 0.24, 0.15, 0.09, 0.06, 0.03, 0.02)  # two to nine goal attributes
-SOFT_WEIGHTS = (0.25, 0.40, 0.25, 0.10)  # one to four soft constraints
+SOFT_WEIGHTS = (0.20, 0.40, 0.28, 0.12)  # one to four soft constraints
 BRAND_RATE = 0.44
 OTHER_WORDING_RATE = 0.45
 BUDGETS = (("about", 0.61), ("hard", 0.35), ("none", 0.04))
