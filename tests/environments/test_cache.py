@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from intraskill.environments.shopworld import Settings, Shop, cache
+from intraskill.environments.shopworld import Settings, Shop, ShopWorld, cache
 from intraskill.environments.shopworld.catalogue import Catalogue, OptionValue, Product
 from intraskill.environments.shopworld.plain.generate import generate
 from intraskill.environments.shopworld.splits import assign_splits
@@ -56,6 +56,17 @@ def test_what_is_read_equals_what_was_built(folder: Path) -> None:
     assert version(read) != version(cache.load_or_build(("plain", "tiny", 4), lambda: build(4)))
 
 
+@pytest.mark.parametrize("language", ["plain", "en", "zh"])
+def test_a_world_has_one_version_built_read_or_never_kept(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, language: str
+) -> None:
+    versions = {ShopWorld("tiny", 3, language=language).version for _ in ("built", "read")}
+    assert only_file(folder).is_file()
+    monkeypatch.setenv("INTRASKILL_CACHE", os.devnull)
+    assert versions == {ShopWorld("tiny", 3, language=language).version}
+    assert versions != {ShopWorld("tiny", 4, language=language).version}
+
+
 def test_a_price_keeps_its_type_and_a_product_every_field(folder: Path) -> None:
     axes = {"尺码": (OptionValue("a/b", 3), OptionValue("大号", 3.0), OptionValue("m")), "empty": ()}
     twins = [
@@ -71,6 +82,9 @@ def test_another_seed_preset_language_or_source_is_another_file(folder: Path, mo
     for key in (KEY, ("plain", "tiny", 4), ("en", "tiny", 3), ("plain", "small", 3)):
         cache.load_or_build(key, build)
     assert len(list(folder.iterdir())) == 4
+    monkeypatch.setattr(cache, "_source_hash", lambda: "the source after an edit")
+    cache.load_or_build(("plain", "tiny", 5), build)
+    assert len(list(folder.iterdir())) == 4, "a process older than the edit leaves no file"
     monkeypatch.setattr(cache, "_SOURCE", "the source after an edit")
     cache.load_or_build(KEY, build)
     assert len(list(folder.iterdir())) == 5

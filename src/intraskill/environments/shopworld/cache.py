@@ -57,6 +57,8 @@ def load_or_build(key: Sequence[str | int], build: Callable[[], Built]) -> Loade
         return found
     catalogue, tasks = build()
     index = SearchIndex(catalogue)
+    if _source_hash() != _SOURCE:  # edited while this process ran: part of the world may come from the new files
+        return catalogue, tasks, index
     try:
         _write(path, _encode(own_key, catalogue, tasks, index.postings))
     except OSError as error:
