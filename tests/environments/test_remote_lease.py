@@ -21,7 +21,7 @@ from intraskill.environments.shopworld.world import ShopWorld
 from intraskill.environments.tool_calls import write_call
 from intraskill.method.errors import ConfigError, EnvironmentFault, SplitError
 
-SLOW_S, PATIENCE_S, BRIEF_S = 1.0, 0.3, 0.01
+SLOW_S, TIMEOUT_S, PATIENCE_S, BRIEF_S = 5.0, 1.0, 0.3, 0.01
 MOST_ACTIONS = 12
 SEARCH = write_call("search", "query", "bag")
 NOT_CALLS = ("hello", SEARCH + SEARCH, write_call("search", "query", " "), '<tool_call>{"name": 1}</tool_call>')
@@ -182,7 +182,7 @@ def test_a_purchase_that_breaks_off_is_sent_once_and_is_a_fault_not_zero(
 
 
 def test_a_slow_action_is_a_timeout_and_is_not_sent_again(shop: LeaseShop, url: str) -> None:
-    session = started(client(url, step_timeout_s=PATIENCE_S))
+    session = started(client(url, step_timeout_s=TIMEOUT_S))
     shop.queue("interact", Fault("slow", seconds=SLOW_S))
     assert kind_of(lambda: session.step(SEARCH)) == "timeout"
     assert shop.requests["interact"] == 1 and eventually(lambda: shop.requests["release_one"] == 1)
@@ -190,7 +190,7 @@ def test_a_slow_action_is_a_timeout_and_is_not_sent_again(shop: LeaseShop, url: 
 
 def test_a_slow_reset_is_tried_again_and_then_works(shop: LeaseShop, url: str) -> None:
     shop.queue("reset", Fault("slow", seconds=SLOW_S), Fault("status", status=500), Fault("error_200"))
-    session = started(client(url, reset_timeout_s=PATIENCE_S))
+    session = started(client(url, reset_timeout_s=TIMEOUT_S))
     assert shop.requests["reset"] == 4
     assert session.step(SEARCH).feedback == "executed"
 

@@ -15,7 +15,7 @@ from intraskill.environments.shopworld.session import PARAMETERS
 from intraskill.environments.shopworld.world import ShopWorld
 from intraskill.environments.tool_calls import ToolCall, write_call
 
-MOST_ACTIONS, PATIENCE_S, SLOW_S = 12, 0.3, 1.0
+MOST_ACTIONS, TIMEOUT_S, SLOW_S = 12, 1.0, 5.0
 SEARCH = write_call("search", "query", "bag")
 MISSTEPS = ("hello", SEARCH + SEARCH, write_call("click", "value", "no such button"))
 READ_FROM_TEXT = ("page_type", "search_available", "actions", "last_action", "search_text", "page")
@@ -115,7 +115,7 @@ def test_agentgym_closes_what_a_fault_left_and_works_without_that_route(chinese:
     shop = AgentGymShop(chinese)
     shop.closes = closes
     with serving(shop) as server:
-        remote = agentgym(server.url, step_timeout_s=PATIENCE_S)
+        remote = agentgym(server.url, step_timeout_s=TIMEOUT_S)
         session = remote.open()
         session.reset(remote.tasks("train")[0].id)
         shop.queue("step", Fault("slow", seconds=SLOW_S))
