@@ -13,10 +13,11 @@ from intraskill.environments.contract.check import RULES, violated
 from intraskill.environments.contract.play import replay, wander
 from intraskill.environments.planted import PlantedWorld
 from intraskill.environments.protocol import Outcome
+from intraskill.environments.remote_shop import RemoteShop
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.session import ShopSession
 from intraskill.environments.tool_calls import read_call
-from intraskill.method.errors import SplitError
+from intraskill.method.errors import EnvironmentFault, SplitError
 from intraskill.method.tasks import Task
 
 sys.path.append(str(Path(__file__).parents[2] / "docs" / "examples"))
@@ -364,6 +365,13 @@ def test_a_rule_that_builds_on_a_broken_one_is_skipped_and_says_so():
     found = {finding.rule: finding for finding in check_environment(build())}
     assert found["same_steps"].status == found["threads"].status == "skipped"
     assert "same_reset" in found["same_steps"].what and found["json_state"].status == "ok"
+
+
+def test_a_server_that_is_down_breaks_no_rule():
+    with pytest.raises(EnvironmentFault, match="start the server"):
+        check_environment(RemoteShop(url="http://127.0.0.1:9", retries=0))
+    down = type("Down", (NumberHunt,), {"version": property(lambda self: 1 / 0), "__init__": lambda self: None})()
+    assert violated(check_environment(down)) == ["members"]
 
 
 def test_no_test_task_is_ever_opened():

@@ -122,11 +122,12 @@ def _serve(arguments: argparse.Namespace, config: Config) -> int:
         sys.stderr.write(f"intraskill: {arguments.host} lets other machines in, and there is no password\n")
     programme = server.programme
     sys.stdout.write(
-        f"{arguments.dialect} at {server.url}: {len(programme.tasks)} tasks of {', '.join(programme.splits)}, "
+        f"{server.url} serves {len(programme.tasks)} tasks of {', '.join(programme.splits)} in {arguments.dialect}, "
         f"version {shop.version}; Ctrl-C stops it\n"
     )
     sys.stdout.flush()
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell starts background jobs with Ctrl-C ignored
+        signal.signal(number, _interrupt)
     try:
         server.serve()
     except KeyboardInterrupt:

@@ -8,6 +8,7 @@ from intraskill.environments.boundary import boundary
 from intraskill.environments.contract import action_rules, page_rules, repeat_rules, reward_rules, world_rules
 from intraskill.environments.contract.rule import Broken, Probe, Rule, Skipped
 from intraskill.environments.protocol import Environment
+from intraskill.method.errors import IntraSkillError
 
 Status = Literal["ok", "violated", "skipped"]
 RULES = tuple(
@@ -45,6 +46,8 @@ def check_environment(
 ) -> list[Finding]:
     """Check every rule of the contract by playing; nothing is opened from the test split.
 
+    The version is asked for first: an environment that cannot be reached or built breaks no rule.
+
     A rule that builds on a broken one is skipped, so that one mistake is named once.
 
     Args:
@@ -52,7 +55,11 @@ def check_environment(
         again: builds the same environment a second time; without it, only one construction is looked at.
         tasks: number of tasks to play.
         seed: of tasks and actions: the same seed plays the same episodes.
+
+    Raises:
+        IntraSkillError: what the environment raises about itself, such as `EnvironmentFault` for a server that is down.
     """
+    _contact(environment)
     probe, findings, broken = Probe(environment, again, tasks, seed), list[Finding](), set[str]()
     for rule in RULES:
         lost = [name for name in rule.needs if name in broken]
@@ -64,6 +71,17 @@ def check_environment(
             broken.add(rule.name)
         findings.append(found)
     return findings
+
+
+def _contact(environment: Environment) -> None:
+    trouble: IntraSkillError | None = None
+    with boundary("contact"):
+        try:
+            _ = environment.version
+        except IntraSkillError as error:
+            trouble = error
+    if trouble is not None:
+        raise trouble
 
 
 def _finding(rule: Rule, probe: Probe) -> Finding:

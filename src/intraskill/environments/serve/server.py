@@ -122,6 +122,7 @@ class _Handler(BaseHTTPRequestHandler):
     dialect: LeaseDialect | AgentGymDialect
     protocol_version = "HTTP/1.1"
     timeout = IDLE_S
+    disable_nagle_algorithm = True
     wbufsize = -1  # one packet per reply: head and body apart would wait for each other's acknowledgement
 
     def do_GET(self) -> None:
