@@ -15,7 +15,9 @@ from intraskill.environments.shopworld.calibration import BANDS, calibrate, cali
 from intraskill.environments.shopworld.expert import RuleShopper
 from intraskill.environments.shopworld.market import PRESETS, generate
 from intraskill.environments.shopworld.market.draws import Draws
-from intraskill.environments.shopworld.market.personas import SECTIONS
+from intraskill.environments.shopworld.market.goods import items_of_noun
+from intraskill.environments.shopworld.market.personas import SECTIONS, write_persona
+from intraskill.environments.shopworld.market.requests import draw_wish
 from intraskill.environments.shopworld.market.words import LANGUAGES, Words, words_of
 from intraskill.environments.shopworld.proof import FOUND_WITHIN, ORACLE_ACTIONS, prove
 from intraskill.environments.shopworld.reward import budget_of, matches, normalize
@@ -242,6 +244,19 @@ def test_a_persona_holds_every_section_and_belongs_to_one_user(small: ShopWorld)
     assert set(per_user) == {1, 2, 3, 4}
 
 
+def test_a_conflicting_preference_speaks_against_the_request_and_never_for_it(words: Words) -> None:
+    noun = words.nouns[0]
+    items = items_of_noun(words, noun, words.brands[:20], 60, seed=0)
+    wishes = [draw_wish(item, Draws(0, "wish", i)) for i, item in enumerate(items)]
+    conflicts = [(wish, wish.conflict) for wish in wishes if wish.conflict is not None]
+    assert 5 < len(conflicts) < 30
+    for wish, conflict in conflicts:
+        stated = next(w for w in wish.wants if not w.soft and (w.kind, w.axis) == (conflict.kind, conflict.axis))
+        assert stated.value.name != conflict.value.name
+        persona = write_persona([wish], words, Draws(0, "persona", wish.item.product.id))
+        assert conflict.value.name in persona
+
+
 def test_worlds_of_another_seed_or_language_differ(tiny: ShopWorld) -> None:
     language = tiny.settings.language
     again, other = (generate(language, "tiny", seed) for seed in (0, 1))
@@ -274,6 +289,18 @@ def test_a_split_never_holds_more_than_the_most(small: ShopWorld) -> None:
     sizes = Counter(task.split for task in assign_splits(tasks, 0, MARKET_SHARES, most=100))
     assert sizes["test"] == sizes["skill_validation"] == sizes["audit"] == 100
     assert sizes["train"] > len(small.tasks("train"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_paper_is_proved_and_has_the_published_splits(language: str) -> None:
+    paper = ShopWorld("paper", 0, language=language)
+    assert len(paper.tasks("test")) == len(paper.tasks("skill_validation")) == 400
+    assert len(paper.tasks("audit")) >= 0.08 * PRESETS["paper"].tasks
+    assert prove(paper).tasks == PRESETS["paper"].tasks == 4526
+    assert len(paper.catalogue.products) == 22_800
+    titles = Counter(product.category[-1] for product in paper.catalogue.products)
+    assert len(titles) == PRESETS["paper"].nouns and max(titles.values()) < 300
 
 
 def test_a_manifest_fits_its_own_world_and_no_other(tiny: ShopWorld) -> None:
