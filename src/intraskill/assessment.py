@@ -64,7 +64,7 @@ def assess(facts: GateFacts, pairs: Pairs, *, every_estimator: bool = False) -> 
         RankDeficientError: when the pairs cannot be fitted by the estimator that decides.
         NoVariationError: when the rewards that it compares do not vary.
     """
-    everything = _fit(facts, pairs, facts.estimator)
+    everything = estimate(facts, pairs, facts.estimator)
     contributions = everything.without(facts.placebo_ids)
     earlier = facts.earlier if facts.policy == "probability" else {}
     decision = decide(facts.skill, facts.edits, contributions, facts.rule, earlier)
@@ -74,7 +74,7 @@ def assess(facts: GateFacts, pairs: Pairs, *, every_estimator: bool = False) -> 
         if name == facts.estimator or (name == "covariate" and not facts.history):
             continue
         try:
-            beside[name] = _fit(facts, pairs, name).without(facts.placebo_ids)
+            beside[name] = estimate(facts, pairs, name).without(facts.placebo_ids)
         except (RankDeficientError, NoVariationError) as error:
             impossible[name] = str(error)
     return Assessment(
@@ -88,7 +88,13 @@ def assess(facts: GateFacts, pairs: Pairs, *, every_estimator: bool = False) -> 
     )
 
 
-def _fit(facts: GateFacts, pairs: Pairs, estimator: str) -> Contributions:
+def estimate(facts: GateFacts, pairs: Pairs, estimator: str) -> Contributions:
+    """Fit one estimator, placebo columns included.
+
+    Raises:
+        RankDeficientError: when the pairs cannot be fitted by it.
+        NoVariationError: when the rewards that it compares do not vary.
+    """
     known = {"earlier bare": facts.history} if estimator == "covariate" else None
     return fit(pairs, cast(Estimator, estimator), known=known)
 

@@ -72,7 +72,9 @@ def query_count(root: Path) -> QueryCount:
         plan: dict[str, Any] = read_json(directory / "masks.json")
         design = plan.get("design", {})
         runs = design.get("bare_replicates", 1) + (design.get("masked_replicates", 1) if plan["chunks"] else 0)
-        count = count.after(plan["visible"], rollouts_per_task=runs)
+        looked = directory / "sequential.json"
+        tasks = read_json(looked)["tasks"] if looked.exists() else plan["visible"]
+        count = count.after(tasks, rollouts_per_task=runs)
     return count
 
 

@@ -47,6 +47,7 @@ class GateFacts:
         effect: contribution that the gate should see, reward units; 0 when none is asked for.
         sigma: SD of R − B, one rollout in each arm, that its power is planned with.
         correlation: corr(R, B) that its power is planned with.
+        sequential: tasks between two looks; 0 when it runs to its end.
         placebos: neutral chunks beside the pool.
         earlier: what earlier rounds said about chunks; only the policy ``probability`` listens.
         history: H by task, from earlier rounds' bare rewards; only the estimator ``covariate`` listens.
@@ -67,6 +68,7 @@ class GateFacts:
     effect: float = 0.0
     sigma: float = PUBLISHED_SIGMA
     correlation: float | None = None
+    sequential: int = 0
     placebos: tuple[Chunk, ...] = ()
     earlier: Mapping[ChunkId, Evidence] = field(default_factory=dict)
     history: Mapping[str, float] = field(default_factory=dict)
@@ -136,6 +138,7 @@ def gate_facts(
         effect=config.effect,
         sigma=sigma if config.sigma is None else config.sigma,
         correlation=correlation,
+        sequential=config.sequential,
         placebos=placebo_chunks(pooled, number, child_seed(seed, "placebos", round_index)),
         earlier=carry_over(told, config.carry_over) if told else {},
         history=history(bare),
@@ -174,6 +177,7 @@ def write_masks(path: Path, facts: GateFacts, tasks: Sequence[Task], learner: Le
         "policy": to_json(facts.rule) | {"name": facts.policy},
         "design": to_json(facts.design),
         "placebos": sorted(facts.placebo_ids),
+        "sequential": facts.sequential,
         "seeds": {"masks": facts.seed, "bare": bare_seed},
     }
     if not path.exists():

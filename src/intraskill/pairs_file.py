@@ -81,6 +81,7 @@ def _metadata(found: Validation) -> dict[str, Any]:
         "num_bare": pairs.num_bare,
         "num_masked": pairs.num_masked,
         "excluded": list(found.excluded),
+        "stopped": found.stopped,
         "shown": sorted(found.shown),
         "full": [{"task_id": s.task_id, "sample": s.sample, "parts": dict(s.parts)} for s in found.full],
         **{name: to_json(getattr(found, name)) for name in ("r_free", "r_pair", "gap")},
@@ -114,7 +115,8 @@ def read_pairs(path: Path, **changed: Any) -> Validation:
     measured = {name: _interval(about[name], path) for name in ("r_pair", "gap")}
     r_free = from_json(Interval, about["r_free"], path)
     found = assess(facts, pairs, every_estimator=True)
-    return Validation(facts, pairs, found, tuple(about["excluded"]), shown, tuple(full), r_free, **measured)
+    left = tuple(about["excluded"])
+    return Validation(facts, pairs, found, left, shown, tuple(full), r_free, **measured, stopped=about["stopped"])
 
 
 def _interval(data: Any, path: Path) -> Interval | None:

@@ -11,6 +11,7 @@ from intraskill.assembly import Run
 from intraskill.bare_reuse import BareRun, Wanted, take_bare_run
 from intraskill.earlier_rounds import query_count
 from intraskill.evaluate import Source, at_directory
+from intraskill.gate_arms import bare_episodes
 from intraskill.gate_facts import GateFacts, gate_facts, write_masks
 from intraskill.gate_findings import Findings, find
 from intraskill.gate_outputs import write_outputs
@@ -21,7 +22,7 @@ from intraskill.method.skill import Skill
 from intraskill.runtime.records import to_json
 from intraskill.runtime.run_directory import read_json, write_json
 from intraskill.runtime.run_lock import locked
-from intraskill.validation import Validation, bare_episodes, validate_skill
+from intraskill.validation import Validation, validate_skill
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +61,7 @@ def validate(run: Run, source: Source, skill: Skill, *, bare: Path | None = None
     tasks = run.tasks("skill_validation", run.config.gate.tasks)
     check_power(run, facts, len(tasks))
     fixed = [to_json(facts), run.config.seed, [task.id for task in tasks], run.learner.conditions]
-    fixed += [run.config.gate.full_arm, run.config.gate.sequential, run.config.rollout.attempts]
+    fixed += [run.config.gate.full_arm, run.config.rollout.attempts]
     name = f"{run.learner.checkpoint[:8]}-{skill.hash[:8]}-n{len(tasks)}-{content_hash(*fixed)[:6]}"
     with locked(run.root / name):
         run, directory = at_directory(run, name)
@@ -85,7 +86,10 @@ def _context(
         before, runs = query_count(root) if root else QueryCount(), facts.design
         tasks = {episode.task.id for episode in wanted.episodes}
         count = before.after(tasks, rollouts_per_task=runs.bare_replicates + runs.masked_replicates)
-        write_json(path, {"source": taken.source, "refused": list(taken.refused), "queries": f"Validation split: {count.words()}."})
+        write_json(
+            path,
+            {"source": taken.source, "refused": list(taken.refused), "queries": f"Validation split: {count.words()}."},
+        )
     seen = read_json(path)
     return BareRun(seen["source"], tuple(seen["refused"])), seen["queries"]
 

@@ -8,23 +8,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from intraskill.arms import bare_arm, plan_arm, run_scored_arm, score, task_means
+from intraskill.arms import plan_arm, run_scored_arm, score, task_means
 from intraskill.assembly import Run
 from intraskill.assessment import Assessment, assess, contributions_json
+from intraskill.gate_arms import paired
 from intraskill.gate_facts import GateFacts, gate_facts, write_masks
 from intraskill.gate_power import check_power
 from intraskill.method.attribution import Contributions
-from intraskill.method.designs import Masks
 from intraskill.method.edits import Edit
 from intraskill.method.gate import Decision
 from intraskill.method.intervals import Interval, mean_interval
-from intraskill.method.paired_validation import Pairs, Scored, pair_replicates
-from intraskill.method.randomness import child_seed
-from intraskill.method.rollouts import Episode, Rollout
-from intraskill.method.skill import BARE, ChunkId, Skill, Visible
+from intraskill.method.paired_validation import Pairs, Scored
+from intraskill.method.rollouts import Rollout
+from intraskill.method.skill import ChunkId, Skill, Visible
 from intraskill.method.tasks import Task
 from intraskill.runtime.records import to_json
 from intraskill.runtime.run_directory import write_json, write_text
+from intraskill.sequential_gate import run_arms
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ class Validation:
         r_free: mean skill-free reward.
         r_pair: mean reward with `shown`, whole; ``None`` when the arm is switched off.
         gap: R_pair − R_free over the same tasks (method §8.2).
+        stopped: where a sequential gate stopped and what that saved, in words; empty when it was not sequential.
     """
 
     facts: GateFacts
@@ -52,6 +53,7 @@ class Validation:
     r_free: Interval
     r_pair: Interval | None
     gap: Interval | None
+    stopped: str = ""
 
     @property
     def contributions(self) -> Contributions:
@@ -91,55 +93,21 @@ def validate_skill(run: Run, directory: Path, facts: GateFacts, *, alone: bool =
     if not alone:
         check_power(run, facts, len(tasks))
     masks = write_masks(directory / "masks.json", facts, tasks, run.learner, run.config.seed)
-    bare = run_scored_arm(run, directory / "bare.jsonl", facts.round_index, bare_episodes(run, facts, tasks))
-    masked = bare
-    if facts.columns.chunks:
-        episodes = masked_episodes(facts, tasks, masks)
-        masked = run_scored_arm(run, directory / "masked.jsonl", facts.round_index, episodes)
-    pairs, excluded = _paired(run, facts, masks, bare, masked)
+    arms = run_arms(run, directory, facts, tasks, masks)
+    bare = arms.bare
+    pairs, excluded = paired(run, facts, {task.id: masks[task.id] for task in arms.tasks}, bare, arms.masked)
     found = assess(facts, pairs, every_estimator=alone)
     if not alone:
         write_json(directory / "contributions.json", contributions_json(found, pairs, excluded))
         write_json(directory / "decision.json", to_json(found.decision) | {"kept": list(found.decision.kept)})
         write_text(directory / "skill.md", found.decision.skill.to_markdown())
     skill = facts.skill if alone else found.decision.skill
-    full = _full_arm(run, directory, facts.round_index, skill, tasks)
+    full = _full_arm(run, directory, facts.round_index, skill, arms.tasks)
     r_pair, gap = _pair_arm(run, skill, task_means(bare), task_means(full))
     scored = score(full, run.learner.conditions, "skill_validation")
     free = mean_interval(list(task_means(bare).values()))
-    return Validation(facts, pairs, found, tuple(excluded), frozenset(skill.ids), scored, free, r_pair, gap)
-
-
-def bare_episodes(run: Run, facts: GateFacts, tasks: Sequence[Task]) -> list[Episode]:
-    """Return the bare arm; its address holds the run's seed and the round alone, so that a later gate may reuse it."""
-    address = ("bare", facts.round_index)
-    return bare_arm(run, tasks, facts.columns, address=address, repeats=facts.design.bare_replicates)
-
-
-def masked_episodes(facts: GateFacts, tasks: Sequence[Task], masks: Masks) -> list[Episode]:
-    """Return the masked arm: one episode per task and replicate under its planned visible set."""
-    columns = facts.columns
-    return [
-        Episode(task, columns, visible, sample, child_seed(facts.seed, "masked", facts.round_index, task.id, sample))
-        for task in tasks
-        for sample, visible in enumerate(masks[task.id])
-    ]
-
-
-def _paired(
-    run: Run, facts: GateFacts, masks: Masks, bare: Sequence[Rollout], masked: Sequence[Rollout]
-) -> tuple[Pairs, list[str]]:
-    """Pair the arms; tasks with a rollout whose every attempt faulted leave both arms and are reported."""
-    faulted = sorted({rollout.task_id for rollout in (*bare, *masked) if rollout.fault is not None})
-    number, conditions = facts.design.bare_replicates, run.learner.conditions
-    if not facts.columns.chunks:  # the bare run is its own masked run
-        masks = dict.fromkeys(masks, (BARE,) * number)
-    kept = {task_id: visible for task_id, visible in masks.items() if task_id not in faulted}
-    arms = [
-        score((rollout for rollout in arm if rollout.task_id in kept), conditions, "skill_validation")
-        for arm in (bare, masked)
-    ]
-    return pair_replicates(arms[0], arms[1], kept, facts.columns.ids, bare_replicates=number), faulted
+    shown = frozenset(skill.ids)
+    return Validation(facts, pairs, found, tuple(excluded), shown, scored, free, r_pair, gap, arms.stopped)
 
 
 def _full_arm(run: Run, directory: Path, round_index: int, skill: Skill, tasks: Sequence[Task]) -> tuple[Rollout, ...]:

@@ -15,7 +15,7 @@ from intraskill.validation import Validation
 Row = Mapping[str, Any]
 ROW_HEIGHT, MARGIN, GAP, PLOT_WIDTH = 0.46, 0.25, 0.22, 4.6  # inches
 HEAD, FOOT = 0.95, 0.85  # inches above the first row and below the last
-TITLE_LENGTH, VERDICT_LENGTH = 48, 46  # characters
+TITLE_LENGTH, VERDICT_LENGTH = 48, 52  # characters
 FONT_SIZE = 9.0
 COLOURS = {"kept": "#1b7837", "dropped": "#b2182b", "held": "#b8860b", "placebo": "#777777"}
 FONTS = ("DejaVu Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Micro Hei", "SimHei", "PingFang SC")
@@ -161,4 +161,4 @@ def _title(figure: Any, found: Validation, findings: Findings, x: float) -> None
     figure.text(x, 0.12 / height, key, size=FONT_SIZE - 1, va="bottom", color="#444444")
     if findings.power is not None:
         seen = f"this gate can see effects of {findings.power.smallest_effect:.3f} or more (80 % power)"
-        figure.text(x, 0.34 / height, seen, size=FONT_SIZE - 1, va="bottom", color="#444444")
+        figure.text(x, 1.0 - 0.44 / height, seen, size=FONT_SIZE - 1, va="top", color="#444444")

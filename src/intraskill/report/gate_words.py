@@ -46,6 +46,7 @@ def paragraphs(found: Validation, findings: Findings) -> Paragraphs:
         ("Noise check", _noise(found)),
         ("Do the contributions add up", _adding_up(findings)),
         ("Could it have been cheaper", str(findings.costs) + "." if findings.costs else ""),
+        ("When it stopped", _stopped(found)),
         ("Left out", _left_out(found)),
     ]
     return [(head, text) for head, text in said if text]
@@ -134,6 +135,15 @@ def _adding_up(findings: Findings) -> str:
     if pairs:
         text += " These pairs seem to change one another's effect: " + "; ".join(" with ".join(pair) for pair in pairs)
     return text
+
+
+def _stopped(found: Validation) -> str:
+    if not found.stopped:
+        return ""
+    return (
+        f"{found.stopped} The intervals above are those of a gate of fixed size; the wider ones that looking cannot "
+        "fool are in sequential.json."
+    )
 
 
 def _left_out(found: Validation) -> str:
