@@ -21,7 +21,7 @@ from intraskill.runtime.learner import Learner
 from intraskill.runtime.run_directory import claim
 from intraskill.runtime.trace2skill import Analyst, OwnAnalyst, secrets_of
 from intraskill.runtime.tracking import Metrics, Monitor, Silence, WandbMirror
-from intraskill.runtime.trainer_settings import LossKind, TrainerSettings
+from intraskill.runtime.trainer_settings import LossKind, SelfCheck, TrainerSettings
 
 PACKAGE = Path(__file__).parent
 
@@ -210,6 +210,9 @@ def trainer_settings(config: Config) -> TrainerSettings:
         updates_per_batch=grpo.updates_per_batch,
         token_budget=grpo.micro_batch_tokens,
         shared_prefix=grpo.shared_prefix,
+        prefix_tree=grpo.prefix_tree,
+        self_check=cast(SelfCheck, grpo.self_check),
+        checkpoint_activations=grpo.checkpoint_activations,
         temperature=rollout.temperature,
         max_turns=rollout.max_turns,
         max_new_tokens=rollout.max_new_tokens,

@@ -11,6 +11,7 @@ from typing import Any
 from intraskill.method.errors import ConfigError
 
 LOSSES = ("grpo", "dr_grpo", "dapo", "bnpo", "cispo")
+SELF_CHECKS = ("fallback", "error", "off")
 ESTIMATORS = ("paired_ols", "paired_ols_intercept", "ancova", "masked_ols", "covariate")
 
 
@@ -70,9 +71,7 @@ class GrpoConfig:
     part: str = knob("", "reward component the policy gradient reads, such as r_success; empty = the main reward")
     loss: str = knob("grpo", "loss aggregation and clipping", choices=LOSSES)
     clip_low: float = knob(0.2, "lower clip of the probability ratio: 1 − clip_low", "(0, 1)")
-    clip_high: float = knob(
-        0.28, "upper clip of the probability ratio: 1 + clip_high; for cispo the weight's cap itself", "(0, 100)"
-    )
+    clip_high: float = knob(0.28, "upper clip of the ratio: 1 + clip_high; for cispo the weight's cap itself", "(0, 100)")
     kl_beta: float = knob(0.0, "weight of the KL term against the start weights", "[0, 10]")
     max_grad_norm: float = knob(1.0, "gradient clipping", "(0, inf)")
     weight_decay: float = knob(0.0, "AdamW weight decay", "[0, 1]")
@@ -80,6 +79,9 @@ class GrpoConfig:
     micro_batch_tokens: int = knob(4096, "tokens per forward and backward pass", "[1, inf)")
     updates_per_batch: int = knob(1, "optimizer steps on the same rollouts", "[1, 64]")
     shared_prefix: bool = knob(True, "forward each group's prompt once instead of once per rollout")
+    prefix_tree: bool = knob(False, "share what rollouts have in common beyond the prompt too; needs shared_prefix")
+    self_check: str = knob("fallback", "if sharing changes numbers: go on dense, stop, unchecked", "", SELF_CHECKS)
+    checkpoint_activations: bool = knob(False, "keep each layer's input only and recompute the rest backward")
     mismatch_cap: float = knob(0.0, "cap of the trainer/engine importance weight per token; 0 = off", "[0, inf)")
     save_every_steps: int = knob(10, "steps between two saved training states", "[1, inf)")
 
@@ -294,6 +296,7 @@ def _contradictions(config: Config) -> Iterator[tuple[bool, str]]:
     )
     yield (config.final.tasks == 1, "final.tasks=1 gives no interval; use 2 or more, or 0 for no closing comparison")
     yield (not config.run_dir.strip(), "run_dir is empty; name a directory")
+    yield (grpo.prefix_tree and not grpo.shared_prefix, "grpo.prefix_tree=true needs grpo.shared_prefix=true")
     yield (grpo.steps_per_round == 0 and config.rounds > 0, "grpo.steps_per_round=0 trains nothing; set rounds=0 too")
     yield (gate.design == "balanced" and gate.inclusion != 0.5, "gate.design=balanced needs gate.inclusion=0.5")
     yield (gate.require_power and not gate.effect, "gate.require_power=true needs gate.effect, the effect to be seen")

@@ -99,6 +99,8 @@ def _train_steps(run: Run, directory: Path, round_index: int, groups: Sequence[G
         learned = [rescored(result, run.config.grpo.part) for result in results]
         chosen = with_signal(learned, run.config.grpo.groups_per_step)
         updates = run.learner.update(chosen) if chosen else {}
+        if warning := updates.get("train/warning"):
+            run.monitor.say(f"warning: {warning}")
         used = {result.group.id for result in chosen}
         rows = [_row(run, result, result.group.id in used) for result in results]
         log.append(rows)

@@ -9,7 +9,8 @@ from runtime.toy import CountingWorld, episode
 from intraskill.method.rollouts import Rollout
 from intraskill.method.skill import BARE
 from intraskill.runtime import logprobs as logprobs_module
-from intraskill.runtime.logprobs import batch_logprobs, micro_batches, sampled_logprobs
+from intraskill.runtime.logprobs import batch_logprobs, sampled_logprobs
+from intraskill.runtime.micro_batches import micro_batches
 from intraskill.runtime.policy import Policy
 from intraskill.runtime.trainer import TorchLearner, TrainerSettings
 
@@ -41,8 +42,8 @@ def gradients(policy: Policy, rollouts, **options) -> torch.Tensor:
 def test_both_paths_give_what_was_recorded_while_sampling(policy: Policy, rollouts: tuple[Rollout, ...]) -> None:
     assert {sum(r.loss_mask) == len(r.loss_mask) for r in rollouts} >= {False}, "some rollouts must have observations"
     recorded = sampled_logprobs(rollouts, policy.device)
-    for shared_prefix in (False, True):
-        scored = batch_logprobs(policy, rollouts, shared_prefix=shared_prefix)
+    for layout in ("dense", "prefix", "tree"):
+        scored = batch_logprobs(policy, rollouts, layout=layout)
         torch.testing.assert_close(scored.logprobs.detach(), recorded, atol=LOGPROB_TOLERANCE, rtol=0)
         assert scored.mask.sum().item() == sum(sum(r.loss_mask) for r in rollouts)
     other = batch_logprobs(policy, rollouts, temperature=0.9).logprobs
@@ -52,11 +53,11 @@ def test_both_paths_give_what_was_recorded_while_sampling(policy: Policy, rollou
 @pytest.mark.parametrize("lengths", [(1, 1), (1, 7, 30), (12,)])
 def test_a_shared_prefix_changes_neither_logprobs_nor_gradients(policy: Policy, lengths: tuple[int, ...]) -> None:
     group = [made_up(60, length) for length in lengths]
-    dense, shared = batch_logprobs(policy, group), batch_logprobs(policy, group, shared_prefix=True)
+    dense, shared = batch_logprobs(policy, group), batch_logprobs(policy, group, layout="prefix")
     torch.testing.assert_close(shared.logprobs, dense.logprobs, atol=LOGPROB_TOLERANCE, rtol=0)
     torch.testing.assert_close(shared.entropy, dense.entropy, atol=LOGPROB_TOLERANCE, rtol=1e-5)
     expected = gradients(policy, group)
-    difference = (gradients(policy, group, shared_prefix=True) - expected).norm() / expected.norm()
+    difference = (gradients(policy, group, layout="prefix") - expected).norm() / expected.norm()
     assert difference <= GRADIENT_TOLERANCE
     other = [made_up(61, length) for length in lengths]
     assert (gradients(policy, other) - expected).norm() / expected.norm() > 100 * GRADIENT_TOLERANCE
@@ -113,26 +114,37 @@ def test_the_entropy_is_that_of_the_sampling_distribution(policy: Policy) -> Non
     assert not torch.allclose(batch_logprobs(policy, [rollout]).entropy[0], expected)
 
 
+def padded_nodes(batch: list[Rollout]) -> int:
+    """Nodes of one tree per prompt, counted by their definition: different beginnings."""
+    prompts = {rollout.prompt_ids for rollout in batch}
+    rows = [[r for r in batch if r.prompt_ids == prompt] for prompt in prompts]
+    wholes = [[(*r.prompt_ids, *r.token_ids)[:-1] for r in row] for row in rows]
+    return len(rows) * max(len({w[: k + 1] for w in row for k in range(len(w))}) for row in wholes)
+
+
 def test_micro_batches_hold_each_rollout_once_within_the_budget() -> None:
     some = [made_up(20 if i < 4 else 30, 1 + (7 * i) % 11) for i in range(9)]
-    for shared_prefix in (False, True):
-        batches = micro_batches(some, 70, shared_prefix=shared_prefix)
+    for layout in ("dense", "prefix", "tree"):
+        batches = micro_batches(some, 70, layout=layout)
         assert sorted(i for batch in batches for i in batch) == list(range(9))
         for batch in batches:
             sizes = [len(some[i].token_ids) for i in batch]
             prompts = [len(some[i].prompt_ids) for i in batch]
             padded = prompts[0] + len(batch) * max(sizes)
-            if not shared_prefix:
+            if layout == "dense":
                 padded = len(batch) * max(p + s for p, s in zip(prompts, sizes, strict=True))
+            if layout == "tree":
+                padded = padded_nodes([some[i] for i in batch])
             assert padded <= 70 or len(batch) == 1
-            assert len(set(prompts)) == 1 or not shared_prefix
-    assert len(micro_batches(some, 70, shared_prefix=True)) < len(micro_batches(some, 70, shared_prefix=False))
-    assert len(micro_batches(some, 1, shared_prefix=True)) == 9
+            assert len(set(prompts)) == 1 or layout != "prefix"
+    assert len(micro_batches(some, 70, layout="prefix")) < len(micro_batches(some, 70, layout="dense"))
+    assert len(micro_batches(some, 70, layout="tree")) < len(micro_batches(some, 70, layout="prefix"))
+    assert len(micro_batches(some, 1, layout="prefix")) == len(micro_batches(some, 1, layout="tree")) == 9
 
 
 def test_different_prompts_and_silent_rollouts_are_refused(policy: Policy) -> None:
     with pytest.raises(ValueError, match="2 different prompts"):
-        batch_logprobs(policy, [made_up(10, 2), made_up(11, 2)], shared_prefix=True)
+        batch_logprobs(policy, [made_up(10, 2), made_up(11, 2)], layout="prefix")
     silent = dataclasses.replace(made_up(10, 2), loss_mask=(0, 0))
     with pytest.raises(ValueError, match="without a sampled token, 1: t"):
         batch_logprobs(policy, [made_up(10, 2), silent])

@@ -62,10 +62,10 @@ def rollout(prompt: int, length: int, start: int) -> Rollout:
     return Rollout("t", BARE, "", 0, tuple(range(5, 5 + prompt)), ids, (1,) * length, (-1.0,) * length, 0.5)
 
 
-def scored(policy: Policy, group: list[Rollout], *, shared_prefix: bool) -> tuple[torch.Tensor, torch.Tensor]:
+def scored(policy: Policy, group: list[Rollout], *, layout: str) -> tuple[torch.Tensor, torch.Tensor]:
     """Log-probabilities, and all gradients of a weighted sum of them, flat."""
     policy.model.zero_grad()
-    found = batch_logprobs(policy, group, shared_prefix=shared_prefix)
+    found = batch_logprobs(policy, group, layout=layout)
     weights = torch.linspace(0.5, 2, found.logprobs.numel()).view_as(found.logprobs)
     (found.logprobs * weights).sum().backward()
     moved = policy.trainable().values()
@@ -80,19 +80,19 @@ def test_a_shared_prefix_changes_neither_logprobs_nor_gradients(
 ) -> None:
     policy = made(family, adapted)
     group = [rollout(70, length, 11 * i + 1) for i, length in enumerate(lengths)]
-    dense, expected = scored(policy, group, shared_prefix=False)
-    shared, found = scored(policy, group, shared_prefix=True)
+    dense, expected = scored(policy, group, layout="dense")
+    shared, found = scored(policy, group, layout="prefix")
     torch.testing.assert_close(shared, dense, atol=LOGPROB_TOLERANCE, rtol=0)
     assert (found - expected).norm() / expected.norm() <= GRADIENT_TOLERANCE
-    _, other = scored(policy, [rollout(69, length, 11 * i + 1) for i, length in enumerate(lengths)], shared_prefix=True)
+    _, other = scored(policy, [rollout(69, length, 11 * i + 1) for i, length in enumerate(lengths)], layout="prefix")
     assert (other - expected).norm() / expected.norm() > 100 * GRADIENT_TOLERANCE
 
 
 def test_a_prefix_shorter_than_the_convolution_is_padded_as_transformers_does() -> None:
     policy = made("qwen3.5 (3 of 4 layers linear)", adapted=False)
     group = [rollout(2, length, length) for length in (3, 8)]
-    dense, _ = scored(policy, group, shared_prefix=False)
-    shared, _ = scored(policy, group, shared_prefix=True)
+    dense, _ = scored(policy, group, layout="dense")
+    shared, _ = scored(policy, group, layout="prefix")
     torch.testing.assert_close(shared, dense, atol=LOGPROB_TOLERANCE, rtol=0)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from intraskill.method.rollouts import Episode, GroupResult, Rollout
 
@@ -21,8 +21,11 @@ class Learner(Protocol):
     def run(self, episodes: Sequence[Episode]) -> tuple[Rollout, ...]:
         """Run every episode at the current weights, in order; a technical failure becomes a `Rollout.fault`."""
 
-    def update(self, groups: Sequence[GroupResult]) -> dict[str, float]:
-        """Take one optimizer step on groups that carry signal; return metrics named ``area/quantity[_unit]``."""
+    def update(self, groups: Sequence[GroupResult]) -> dict[str, Any]:
+        """Take one optimizer step on groups that carry signal; return metrics named ``area/quantity[_unit]``.
+
+        ``train/warning`` is one sentence for whoever watches the run.
+        """
 
     def save(self, directory: Path) -> None:
         """Write weights and optimizer state into ``directory`` (which exists)."""

@@ -1,23 +1,28 @@
 """Log-probabilities of sampled tokens under the current weights, with gradients.
 
-Only hidden states that predict a sampled token reach the head: there is no (T, V) tensor for the others. Two paths give
-the same numbers: a right-padded batch, and a shared prefix that is forwarded once for all rollouts of a group, which
-the group-consistent context makes possible (method §5.1).
+Only hidden states that predict a sampled token reach the head: there is no (T, V) tensor for the others. Three layouts
+give the same numbers: a right-padded batch; a shared prefix that is forwarded once for all rollouts of a group, which
+the group-consistent context makes possible (method §5.1); and a tree of tokens, which shares what rollouts have in
+common beyond the prompt, too, and puts several groups side by side.
 
 Shape letters: B rollouts, T tokens after the prompt, S sampled tokens of a row (padded), n sampled tokens in all,
-P prompt tokens, D hidden width, V vocabulary.
+u different ones, P prompt tokens, N nodes of a tree (padded), D hidden width, V vocabulary.
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from intraskill.method.errors import offenders
+from intraskill.method.errors import ConfigError, offenders
 from intraskill.method.rollouts import Rollout
+from intraskill.runtime.activation_checkpoints import checkpointed_layers
+from intraskill.runtime.micro_batches import Layout, by_prompt
 from intraskill.runtime.policy import Policy
-from intraskill.runtime.prefix_cache import prefix_cache
+from intraskill.runtime.prefix_cache import prefix_cache, untreelike
+from intraskill.runtime.prefix_tree import PrefixTree, prefix_tree, visible
 
 _LOGITS_AT_ONCE = 2**22
 """Most logits that the plain head computes at once, 16 MiB in float32."""
@@ -49,29 +54,13 @@ def sampled_logprobs(rollouts: Sequence[Rollout], device: torch.device) -> torch
     return torch.tensor([[*row, *([0.0] * (width - len(row)))] for row in rows], device=device)
 
 
-def micro_batches(rollouts: Sequence[Rollout], token_budget: int, *, shared_prefix: bool) -> list[list[int]]:
-    """Cut rollouts into batches of at most ``token_budget`` padded tokens (at least one rollout each).
-
-    Args:
-        rollouts: what to cut; returned are their indices.
-        token_budget: forwarded tokens, padding included.
-        shared_prefix: keep one prompt per batch and count it once.
-    """
-    if not shared_prefix:
-        order = sorted(range(len(rollouts)), key=lambda i: len(rollouts[i].prompt_ids) + len(rollouts[i].token_ids))
-        return _cut(order, [len(rollouts[i].prompt_ids) + len(rollouts[i].token_ids) for i in order], token_budget)
-    by_prompt: dict[tuple[int, ...], list[int]] = {}
-    for index, rollout in enumerate(rollouts):
-        by_prompt.setdefault(rollout.prompt_ids, []).append(index)
-    batches: list[list[int]] = []
-    for prompt, members in by_prompt.items():
-        order = sorted(members, key=lambda i: len(rollouts[i].token_ids))
-        batches += _cut(order, [len(rollouts[i].token_ids) for i in order], max(token_budget - len(prompt), 1))
-    return batches
-
-
 def batch_logprobs(
-    policy: Policy, rollouts: Sequence[Rollout], *, temperature: float = 1.0, shared_prefix: bool = False
+    policy: Policy,
+    rollouts: Sequence[Rollout],
+    *,
+    temperature: float = 1.0,
+    layout: Layout = "dense",
+    checkpoint_activations: bool = False,
 ) -> TokenLogprobs:
     """Return the log-probabilities of every sampled token of one micro-batch.
 
@@ -79,18 +68,26 @@ def batch_logprobs(
         policy: whose weights.
         rollouts: B rollouts with at least one sampled token each.
         temperature: of the sampling distribution.
-        shared_prefix: forward the common prompt once; all prompts must be equal.
+        layout: what is forwarded once; with ``prefix`` all prompts must be equal.
+        checkpoint_activations: keep only what enters each layer, and recompute the rest backward.
 
     Raises:
         ValueError: if a rollout has no sampled token, or prompts differ although they should be shared.
+        ConfigError: if the model caches what cannot be shared.
     """
     if silent := [rollout.task_id for rollout in rollouts if not any(rollout.loss_mask)]:
         raise ValueError(f"rollouts without a sampled token, {offenders(silent)}")
-    hidden = _shared_hidden(policy, rollouts) if shared_prefix else _dense_hidden(policy, rollouts)
     device = policy.device
     counts = torch.tensor([sum(rollout.loss_mask) for rollout in rollouts])
-    targets = [t for r in rollouts for t, kept in zip(r.token_ids, r.loss_mask, strict=True) if kept]
-    logprobs_n, entropy_n = _head(policy, hidden, torch.tensor(targets, device=device), temperature)
+    if layout == "tree":
+        hidden, target_u, index_n = _tree_hidden(policy, rollouts, checkpoint_activations)
+        logprobs_u, entropy_u = _head(policy, hidden, target_u, temperature)
+        logprobs_n, entropy_n = logprobs_u[index_n], entropy_u[index_n]
+    else:
+        forward = _shared_hidden if layout == "prefix" else _dense_hidden
+        hidden = forward(policy, rollouts, checkpoint_activations)
+        targets = [t for r in rollouts for t, kept in zip(r.token_ids, r.loss_mask, strict=True) if kept]
+        logprobs_n, entropy_n = _head(policy, hidden, torch.tensor(targets, device=device), temperature)
     mask = (torch.arange(int(counts.max())) < counts[:, None]).to(device)
     blank = torch.zeros(mask.shape, dtype=logprobs_n.dtype, device=device)
     return TokenLogprobs(
@@ -98,19 +95,20 @@ def batch_logprobs(
     )
 
 
-def _dense_hidden(policy: Policy, rollouts: Sequence[Rollout]) -> torch.Tensor:
+def _dense_hidden(policy: Policy, rollouts: Sequence[Rollout], checkpoints: bool) -> torch.Tensor:
     """Hidden states (n, D) that predict the sampled tokens, from one right-padded causal batch."""
     device = policy.device
     # The last token predicts nothing that was sampled, so it is not forwarded.
     rows = [(*rollout.prompt_ids, *rollout.token_ids)[:-1] for rollout in rollouts]
-    hidden = policy.backbone(input_ids=_padded(rows, device), use_cache=False).last_hidden_state
+    with _recomputed(policy, checkpoints):
+        hidden = policy.backbone(input_ids=_padded(rows, device), use_cache=False).last_hidden_state
     row_n, offset_n = _sampled_positions(rollouts, device)
     start = torch.tensor([len(rollout.prompt_ids) - 1 for rollout in rollouts], device=device)
     picked: torch.Tensor = hidden[row_n, start[row_n] + offset_n]
     return picked
 
 
-def _shared_hidden(policy: Policy, rollouts: Sequence[Rollout]) -> torch.Tensor:
+def _shared_hidden(policy: Policy, rollouts: Sequence[Rollout], checkpoints: bool) -> torch.Tensor:
     """The same hidden states with the prompt forwarded once, its cache repeated; gradients flow through both."""
     prompts = {rollout.prompt_ids for rollout in rollouts}
     if len(prompts) != 1:
@@ -118,16 +116,64 @@ def _shared_hidden(policy: Policy, rollouts: Sequence[Rollout]) -> torch.Tensor:
     device = policy.device
     prefix = torch.tensor([prompts.pop()], device=device)
     cache = prefix_cache(policy.causal.config)
-    hidden = policy.backbone(input_ids=prefix, past_key_values=cache, use_cache=True).last_hidden_state[:, -1:]
+    with _recomputed(policy, checkpoints):
+        hidden = policy.backbone(input_ids=prefix, past_key_values=cache, use_cache=True).last_hidden_state[:, -1:]
     hidden = hidden.expand(len(rollouts), -1, -1)
     rows = [rollout.token_ids[:-1] for rollout in rollouts]
     if any(rows):
-        cache.batch_repeat_interleave(len(rollouts))
-        suffix = policy.backbone(input_ids=_padded(rows, device), past_key_values=cache, use_cache=True)
+        if not checkpoints:
+            cache.batch_repeat_interleave(len(rollouts))
+        with _recomputed(policy, checkpoints, len(rollouts)):
+            suffix = policy.backbone(input_ids=_padded(rows, device), past_key_values=cache, use_cache=True)
         hidden = torch.cat([hidden, suffix.last_hidden_state], 1)
     row_n, offset_n = _sampled_positions(rollouts, device)
     picked: torch.Tensor = hidden[row_n, offset_n]
     return picked
+
+
+def _tree_hidden(
+    policy: Policy, rollouts: Sequence[Rollout], checkpoints: bool
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Hidden states (u, D) and targets (u,) of the different sampled tokens, and which of them each of (n,) is."""
+    if odd := untreelike(policy.causal.config):
+        raise ConfigError(
+            f"no tree can be made of what this model caches, {offenders(odd)}; set grpo.prefix_tree=false"
+        )
+    groups = list(by_prompt(rollouts).values())
+    # The last token predicts nothing that was sampled, so it is not forwarded.
+    trees = [prefix_tree([(*rollouts[i].prompt_ids, *rollouts[i].token_ids)[:-1] for i in group]) for group in groups]
+    place = {i: (row, trees[row].paths[k]) for row, group in enumerate(groups) for k, i in enumerate(group)}
+    found: dict[tuple[int, int, int], int] = {}
+    index_n: list[int] = []
+    for i, rollout in enumerate(rollouts):
+        row, path = place[i]
+        for at, (token, kept) in enumerate(zip(rollout.token_ids, rollout.loss_mask, strict=True)):
+            if kept:
+                key = (row, path[len(rollout.prompt_ids) - 1 + at], token)
+                index_n.append(found.setdefault(key, len(found)))
+    with _recomputed(policy, checkpoints):
+        hidden = _forward_trees(policy, trees)
+    row_u, node_u, target_u = torch.tensor(list(found), device=policy.device).T
+    return hidden[row_u, node_u], target_u, torch.tensor(index_n, device=policy.device)
+
+
+def _forward_trees(policy: Policy, trees: Sequence[PrefixTree]) -> torch.Tensor:
+    """Hidden states (trees, N, D) of all nodes."""
+    device, dtype = policy.device, policy.causal.dtype
+    width = max(len(tree.tokens) for tree in trees)
+    seen = torch.stack([visible(tree, width) for tree in trees])[:, None].to(device)
+    mask = torch.zeros(seen.shape, dtype=dtype, device=device).masked_fill_(~seen, torch.finfo(dtype).min)
+    hidden: torch.Tensor = policy.backbone(
+        input_ids=_padded([tree.tokens for tree in trees], device),
+        position_ids=_padded([tree.depths for tree in trees], device),
+        attention_mask=mask,
+        use_cache=False,
+    ).last_hidden_state
+    return hidden
+
+
+def _recomputed(policy: Policy, checkpoints: bool, repeats: int = 1) -> AbstractContextManager[None]:
+    return checkpointed_layers(policy.backbone, repeats=repeats) if checkpoints else nullcontext()
 
 
 def _head(
@@ -180,13 +226,3 @@ def _padded(rows: Sequence[Sequence[int]], device: torch.device) -> torch.Tensor
     """Right-padded ids; under a causal mask no real token ever sees the padding."""
     width = max(map(len, rows))
     return torch.tensor([[*row, *([0] * (width - len(row)))] for row in rows], device=device)
-
-
-def _cut(order: Sequence[int], sizes: Sequence[int], budget: int) -> list[list[int]]:
-    """Cut an ascending order into runs whose padded size fits the budget."""
-    runs: list[list[int]] = []
-    for index, size in zip(order, sizes, strict=True):
-        if not runs or (len(runs[-1]) + 1) * size > budget:
-            runs.append([])
-        runs[-1].append(index)
-    return runs

@@ -4,6 +4,7 @@ Transformers' cache for linear attention (Qwen3.5 and other hybrids) copies its 
 and cannot repeat them for a batch. `ForkableState` assigns the states instead.
 """
 
+import copy
 from typing import Any
 
 import torch
@@ -64,8 +65,25 @@ def prefix_cache(config: Any) -> DynamicCache:
     return cache
 
 
+def forked(layer: Any, repeats: int) -> Any:
+    """Return a cache layer that starts from what this one holds, ``repeats`` times; the two then grow apart."""
+    fork = copy.copy(layer)
+    for name, held in vars(layer).items():
+        if isinstance(held, dict):  # states and flags of linear attention, by index
+            setattr(fork, name, dict(held))
+    if repeats > 1:
+        fork.batch_repeat_interleave(repeats)
+    return fork
+
+
 def unshareable(cache: DynamicCache) -> list[str]:
     """Return the kinds of layers that `prefix_cache` cannot repeat."""
     return sorted(
         {type(layer).__name__ for layer in cache.layers} - {DynamicLayer.__name__, LinearAttentionLayer.__name__}
     )
+
+
+def untreelike(config: Any) -> list[str]:
+    """Return the kinds of layers, such as recurrent ones, whose tokens cannot stand beside another branch's."""
+    layers = DynamicCache(config=config).layers
+    return sorted({type(layer).__name__ for layer in layers} - {DynamicLayer.__name__})

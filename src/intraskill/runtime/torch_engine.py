@@ -61,6 +61,9 @@ class TorchEngine:
         self.prefill_tokens = prefill_tokens
         self.num_layers = int(config.num_hidden_layers)
 
+    def serve(self, checkpoint: str) -> None:
+        """Do nothing: the policy's own weights are read at every call."""
+
     def open(self, prompts: Sequence[tuple[int, ...]]) -> "TorchConversations":
         """Start one conversation per prompt; equal prompts are prefilled once."""
         return TorchConversations(self, prompts)

@@ -28,7 +28,7 @@ class TorchLearner:
         settings: every knob.
         system: first sentence of every system message.
         template_options: further variables of the chat template.
-        engine: another engine than the torch one; it must serve the policy's current weights.
+        engine: another engine than the torch one; `run` makes it serve the policy's current weights.
 
     Raises:
         ConfigError: if ``max_context`` exceeds the positions of the model, or the template knows no tool messages.
@@ -78,15 +78,17 @@ class TorchLearner:
 
     def run(self, episodes: Sequence[Episode]) -> tuple[Rollout, ...]:
         """Run every episode at the current weights, in order."""
+        self.engine.serve(self.checkpoint)
         return run_episodes(episodes, self.env, self.engine, self.codec, self._limits, self.checkpoint)
 
-    def update(self, groups: Sequence[GroupResult]) -> dict[str, float]:
+    def update(self, groups: Sequence[GroupResult]) -> dict[str, Any]:
         """Take ``updates_per_batch`` optimizer steps on the groups that carry signal.
 
         Faulted rollouts are left out of their group; a group whose rewards do not differ teaches nothing.
 
         Raises:
             NothingToLearnError: if no group carries signal, or the gradient is not finite.
+            ConfigError: if ``self_check=error`` and the shared prefix gives other numbers than the dense path.
             ValueError: if the rollouts of a group do not share one prompt.
         """
         self._checkpoint = None
@@ -99,6 +101,7 @@ class TorchLearner:
             "frozen": self._frozen_hash,
             "checkpoint": self.checkpoint,
             "optimizer_steps": self._updater.steps,
+            "dense_fallback": self._updater.fallback,
         }
         save_checkpoint(directory, self.policy.trainable(), self._updater.optimizer, facts)
 
@@ -111,4 +114,6 @@ class TorchLearner:
         expected = {"identity": self.policy.identity, "frozen": self._frozen_hash}
         facts = load_checkpoint(directory, self.policy.trainable(), self._updater.optimizer, expected)
         self._updater.steps = int(facts["optimizer_steps"])
+        if facts.get("dense_fallback") and self._updater.layout != "dense":
+            self._updater.fall_back(str(facts["dense_fallback"]))
         self._checkpoint = None

@@ -7,6 +7,7 @@ from intraskill.method.errors import ConfigError
 
 LossKind = Literal["grpo", "dr_grpo", "dapo", "bnpo", "cispo"]
 LOSSES: tuple[LossKind, ...] = get_args(LossKind)
+SelfCheck = Literal["fallback", "error", "off"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,11 @@ class TrainerSettings:
         updates_per_batch: optimizer steps on the same rollouts.
         token_budget: most forwarded tokens of one micro-batch, padding included.
         shared_prefix: forward each group's prompt once instead of once per rollout.
+        prefix_tree: with ``shared_prefix``, forward once whatever rollouts of a group begin with in common, and put
+            several groups into one micro-batch.
+        checkpoint_activations: keep only what enters each layer, and recompute the rest backward.
+        self_check: what the first update does when a shared prefix gives other numbers than the dense path: go on
+            dense (``fallback``) or stop (``error``); ``off`` compares nothing.
         temperature: sampling temperature, > 0.
         max_turns: actions per episode.
         max_new_tokens: tokens per action.
@@ -48,6 +54,9 @@ class TrainerSettings:
     updates_per_batch: int = 1
     token_budget: int = 4096
     shared_prefix: bool = True
+    prefix_tree: bool = False
+    checkpoint_activations: bool = False
+    self_check: SelfCheck = "fallback"
     temperature: float = 1.0
     max_turns: int = 10
     max_new_tokens: int = 32
@@ -65,3 +74,5 @@ class TrainerSettings:
             raise ConfigError("weight_decay and warmup_steps must not be negative")
         if self.loss not in LOSSES:
             raise ConfigError(f"unknown loss {self.loss!r}; use one of {', '.join(LOSSES)}")
+        if self.self_check not in get_args(SelfCheck):
+            raise ConfigError(f"unknown self_check {self.self_check!r}; use one of {', '.join(get_args(SelfCheck))}")

@@ -4,13 +4,15 @@ Shape letters: B rollouts, S sampled tokens of a row (padded), G rollouts of a g
 """
 
 import copy
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
-from intraskill.method.errors import NothingToLearnError, offenders
+from intraskill.method.errors import ConfigError, NothingToLearnError, offenders
 from intraskill.method.rollouts import GroupResult, Rollout
 from intraskill.runtime.grpo import (
     BatchTotals,
@@ -21,9 +23,11 @@ from intraskill.runtime.grpo import (
     reduce_losses,
     token_losses,
 )
-from intraskill.runtime.logprobs import TokenLogprobs, batch_logprobs, micro_batches, sampled_logprobs
+from intraskill.runtime.logprobs import TokenLogprobs, batch_logprobs, sampled_logprobs
+from intraskill.runtime.micro_batches import Layout, micro_batches
 from intraskill.runtime.policy import Policy
 from intraskill.runtime.replicas import Replicas
+from intraskill.runtime.self_check import PrefixWarning, disagreement, probe
 from intraskill.runtime.trainer_settings import TrainerSettings
 
 
@@ -52,6 +56,11 @@ class Updater:
     Args:
         policy: what is trained.
         settings: every knob.
+
+    Attributes:
+        steps: optimizer steps taken.
+        layout: how micro-batches are forwarded.
+        fallback: why the layout is dense although a shared prefix was asked for; empty when it is not.
     """
 
     def __init__(self, policy: Policy, settings: TrainerSettings) -> None:
@@ -62,28 +71,60 @@ class Updater:
             list(policy.trainable().values()), lr=s.lr, betas=s.betas, weight_decay=s.weight_decay
         )
         self.steps = 0
+        self.layout: Layout = ("tree" if s.prefix_tree else "prefix") if s.shared_prefix else "dense"
+        self.fallback = ""
+        self._to_check = self.layout != "dense" and s.self_check != "off"
         self._objective = Objective(s.loss, s.epsilon_low, s.epsilon_high, s.beta, s.mismatch_cap, longest)
         self._reference = _reference_of(policy) if s.beta else None
         self._replicas = Replicas(policy.model, s.workers)
         self._policies = [policy, *(Policy(m, policy.tokenizer, policy.identity) for m in self._replicas.models[1:])]
 
-    def update(self, groups: Sequence[GroupResult]) -> dict[str, float]:
+    def update(self, groups: Sequence[GroupResult]) -> dict[str, Any]:
         """Take ``updates_per_batch`` optimizer steps on the groups that carry signal.
 
         Faulted rollouts are left out of their group; a group whose rewards do not differ teaches nothing.
 
         Raises:
             NothingToLearnError: if no group carries signal, or the gradient is not finite.
+            ConfigError: if ``self_check=error`` and the shared prefix gives other numbers than the dense path.
             ValueError: if the rollouts of a group do not share one prompt.
         """
         batch = self._batch(groups)
-        metrics: dict[str, float] = {}
+        fell_back = self._to_check and self._falls_back(batch)
+        metrics: dict[str, Any] = {}
         old: list[torch.Tensor] = []
         for _ in range(self.settings.updates_per_batch):
             metrics = self._step(batch, old)
         metrics["train/zero_variance_groups"] = float(batch.zero_variance)
         metrics["train/fault_rollouts"] = float(sum(r.fault is not None for g in groups for r in g.rollouts))
+        metrics["train/dense_fallback"] = float(bool(self.fallback))
+        if fell_back:
+            metrics["train/warning"] = self.fallback
         return metrics
+
+    def fall_back(self, reason: str) -> None:
+        """Use the dense layout from now on, and say so on standard error."""
+        self.layout, self.fallback, self._to_check = "dense", reason, False
+        warnings.warn(reason, PrefixWarning, stacklevel=2)
+
+    def _falls_back(self, batch: _Batch) -> bool:
+        """Compare the layout with the dense one, once; on disagreement cut the batch anew for the dense one."""
+        s = self.settings
+        self._to_check = False
+        found = disagreement(
+            self.policy,
+            probe(batch.rollouts),
+            self.layout,
+            temperature=s.temperature,
+            checkpoint_activations=s.checkpoint_activations,
+        )
+        if found is None:
+            return False
+        if s.self_check == "error":
+            raise ConfigError(f"grpo.shared_prefix failed its self-check: {found}; set grpo.shared_prefix=false")
+        self.fall_back(f"grpo.shared_prefix is off, every rollout is forwarded whole: {found}")
+        batch.micro = micro_batches(batch.rollouts, s.token_budget, layout=self.layout)
+        return True
 
     def _batch(self, groups: Sequence[GroupResult]) -> _Batch:
         rollouts: list[Rollout] = []
@@ -105,7 +146,7 @@ class Updater:
                 f"none of {len(groups)} groups carries signal: in each, all scored rewards are equal or fewer than two "
                 f"rollouts were scored; faults, {offenders(faults)}"
             )
-        micro = micro_batches(rollouts, self.settings.token_budget, shared_prefix=self.settings.shared_prefix)
+        micro = micro_batches(rollouts, self.settings.token_budget, layout=self.layout)
         totals = BatchTotals(len(rollouts), sum(sum(r.loss_mask) for r in rollouts))
         return _Batch(rollouts, advantages, micro, totals, zero_variance)
 
@@ -173,7 +214,13 @@ class Updater:
 
     def _logprobs(self, policy: Policy, rollouts: Sequence[Rollout]) -> TokenLogprobs:
         s = self.settings
-        return batch_logprobs(policy, rollouts, temperature=s.temperature, shared_prefix=s.shared_prefix)
+        return batch_logprobs(
+            policy,
+            rollouts,
+            temperature=s.temperature,
+            layout=self.layout,
+            checkpoint_activations=s.checkpoint_activations,
+        )
 
     @torch.no_grad()
     def _reference_logprobs(self, policy: Policy, rollouts: Sequence[Rollout]) -> torch.Tensor:
