@@ -31,7 +31,7 @@ from typing import Any
 
 from intraskill.environments.shopworld import Shop, ShopWorld, session
 from intraskill.environments.shopworld.catalogue import Catalogue, OptionValue, Product
-from intraskill.environments.shopworld.search import TIE_DECIMALS, Postings, tokenize
+from intraskill.environments.shopworld.search import TIE_DECIMALS, Postings, SearchIndex, tokenize
 from intraskill.environments.tool_calls import write_call
 from intraskill.method.randomness import uniform
 
@@ -175,8 +175,8 @@ class OwnScan(OwnIndex):
 class NoMemory:
     """Our index, every query computed."""
 
-    def __init__(self, shop: Shop) -> None:
-        self._rank = shop.index.ranked.__wrapped__
+    def __init__(self, index: SearchIndex) -> None:
+        self._rank = index.ranked.__wrapped__
 
     def search(self, query: str, limit: int) -> tuple[str, ...]:
         """Rank without looking up earlier queries."""
@@ -202,6 +202,11 @@ def copied(shop: Shop, file: str, index: Callable[[Postings, Sequence[str]], Own
     return with_index(shop, index(shop.index.postings, [product.id for product in products]), catalogue)
 
 
+def copy_arrays(shop: Shop, other: Shop) -> SearchIndex:
+    """Return our index for the catalogue of a copy, with arrays of its own."""
+    return SearchIndex(other.catalogue, copy.deepcopy(shop.index.postings))
+
+
 def file_of(shop: Shop) -> str:
     """Return the catalogue as a server would keep it on disk."""
     return json.dumps([asdict(product) for product in shop.catalogue.products], ensure_ascii=False)
@@ -218,9 +223,12 @@ def steps_of(shop: Shop, count: int, repeats: int, copies: int) -> Iterator[Row]
     file = file_of(shop)
     own = [copied(shop, file, OwnIndex) for _ in range(copies)]
     scan = [copied(shop, file, OwnScan)]
-    few = episodes[: max(4, count // 40)]
+    arrays = [with_index(other, NoMemory(copy_arrays(shop, other)), other.catalogue) for other in own]
+    part, few = episodes[: count // 4], episodes[: max(4, count // 40)]
     expected = list(pages(shop, few))
-    assert all(list(pages(other, few)) == expected for other in (own[0], scan[0])), "the copies give other pages"
+    assert all(list(pages(other, few)) == expected for other in (own[0], scan[0], arrays[0])), (
+        "the copies give other pages"
+    )
     shop.index.ranked.cache_clear()
     replay([shop], episodes)
     remembered = shop.index.ranked.cache_info()
@@ -230,8 +238,9 @@ def steps_of(shop: Shop, count: int, repeats: int, copies: int) -> Iterator[Row]
     variants: dict[str, Callable[[], float]] = {
         "shared, memory empty at first": lambda: replay([shop], episodes),
         "shared, all queries seen before": lambda: replay([shop], episodes),
-        "shared, no memory of queries": partial(replay, [with_index(shop, NoMemory(shop))], episodes),
-        "copies, own index": partial(replay, own, episodes),
+        "shared, no memory of queries": partial(replay, [with_index(shop, NoMemory(shop.index))], episodes),
+        "copies, our index": partial(replay, arrays, episodes),
+        "copies, own index": partial(replay, own, part),
         "copies, scan": partial(replay, scan, few),
     }
     for repeat in range(repeats):
@@ -254,7 +263,7 @@ def shares_of(shop: Shop, count: int, repeats: int) -> Iterator[Row]:
         return run
 
     episodes = record(shop, count)
-    other = with_index(shop, NoMemory(shop))
+    other = with_index(shop, NoMemory(shop.index))
     other.index.search = timed("search", other.index.search)  # type: ignore[method-assign]
     other.score = timed("reward", shop.score)  # type: ignore[method-assign]
     real = session.read_call, session.render, session.ShopSession.state
@@ -364,6 +373,7 @@ def main() -> None:
     parser.add_argument("--languages", nargs="+", default=["en", "zh"])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--measure", choices=("load", "memory"), help=argparse.SUPPRESS)
+    parser.add_argument("--out", type=Path, default=OUT)
     arguments = parser.parse_args()
     if arguments.measure:
         preset, language = arguments.presets[0], arguments.languages[0]
@@ -375,7 +385,7 @@ def main() -> None:
             print(json.dumps(row))
         return
     rows = []
-    with OUT.open("w", newline="") as file:
+    with arguments.out.open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()
         for row in all_rows(arguments.presets, arguments.languages, arguments.repeats):
