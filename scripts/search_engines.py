@@ -1,6 +1,6 @@
 """ShopWorld's search beside well-kept engines: is the ranking the definition's, and what does a query take?
 
-pip install bm25s tantivy && python scripts/search_engines.py [--queries N] [--repeats N]
+pip install bm25s tantivy && python scripts/search_engines.py [--queries N] [--presets small paper]
 
 Writes docs/results/search_engines.csv. An engine that is not installed is left out. All read the same tokens; a ranking
 counts as exact when its first 150 ids equal those of the definition (fielded BM25, ties by id), which
@@ -211,12 +211,14 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=300)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--presets", nargs="+", default=["small", "paper"])
+    parser.add_argument("--languages", nargs="+", default=["en", "zh"])
+    parser.add_argument("--out", type=Path, default=OUT)
     arguments = parser.parse_args()
-    with OUT.open("w", newline="") as file:
+    with arguments.out.open("w", newline="") as file:
         rows = csv.DictWriter(file, COLUMNS)
         rows.writeheader()
         for preset in arguments.presets:
-            for language in ("en", "zh"):
+            for language in arguments.languages:
                 rows.writerows(measure(preset, language, arguments.queries, arguments.repeats))
 
 
