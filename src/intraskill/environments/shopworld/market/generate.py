@@ -14,7 +14,7 @@ from intraskill.environments.shopworld.market.draws import Draws
 from intraskill.environments.shopworld.market.goods import Item, brands_of_domains, items_of_noun
 from intraskill.environments.shopworld.market.personas import write_persona
 from intraskill.environments.shopworld.market.requests import Wish, draw_wish, write_request
-from intraskill.environments.shopworld.market.words import LANGUAGES, Noun, Words, words_of
+from intraskill.environments.shopworld.market.words import LANGUAGES, Words, lines_of, words_of
 from intraskill.environments.shopworld.proof import flaws_of
 from intraskill.environments.shopworld.reward import Goal, budget_of, score
 from intraskill.environments.shopworld.search import SearchIndex
@@ -29,14 +29,23 @@ OPENABLE_WITHIN = 60  # three pages of 20: search, two turns, open, at most thre
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """Size of a market: head nouns, products in all, tasks."""
+    """Size of a market.
+
+    Attributes:
+        nouns: head nouns.
+        products: products in all.
+        tasks: tasks in all.
+        lines: lines that every noun comes in; without them a gold product of a large market would have more rivals of
+            its own kind than in a real shop of that size.
+    """
 
     nouns: int
     products: int
     tasks: int
+    lines: int = 0
 
 
-PRESETS = {"tiny": Preset(8, 120, 60), "small": Preset(16, 1440, 1200), "paper": Preset(144, 22800, 4526)}
+PRESETS = {"tiny": Preset(8, 120, 60), "small": Preset(16, 1440, 1200), "paper": Preset(144, 22800, 4526, lines=4)}
 
 
 def generate(language: str, preset: str, seed: int) -> tuple[Catalogue, tuple[ShopTask, ...]]:
@@ -63,7 +72,8 @@ def generate(language: str, preset: str, seed: int) -> tuple[Catalogue, tuple[Sh
 
 def _items(words: Words, size: Preset, seed: int) -> Mapping[str, Item]:
     """Generate the goods: some nouns are common, some rare, and their quotas add up to the preset."""
-    nouns = Draws(seed, "nouns").sample(words.nouns, size.nouns)
+    drawn = Draws(seed, "nouns").sample(words.nouns, size.nouns)
+    nouns = [noun for kind in drawn for noun in lines_of(kind, words, size.lines)]
     weights = [Draws(seed, "share", noun.value.name).between(0.5, 1.5) for noun in nouns]
     ends = [round(size.products * sum(weights[: i + 1]) / sum(weights)) for i in range(len(nouns))]
     brands = brands_of_domains(words, seed)
@@ -101,19 +111,19 @@ class _Market:
         """Draw the tasks of one user, each for another kind of product, then the persona that fits them all."""
         own: list[tuple[Wish, ShopTask]] = []
         for number in numbers:
-            taken = {wish.item.noun for wish, _ in own}
+            taken = {wish.item.noun.kind for wish, _ in own}
             own.append(self._sound_task(user, number, (wanted[number], spare), taken))
         persona = write_persona([wish for wish, _ in own], self.words, Draws(self.seed, "persona", user))
         return [replace(task, persona=persona) for _, task in own]
 
     def _sound_task(
-        self, user: int, number: int, products: tuple[str, Sequence[str]], taken: AbstractSet[Noun]
+        self, user: int, number: int, products: tuple[str, Sequence[str]], taken: AbstractSet[str]
     ) -> tuple[Wish, ShopTask]:
         for attempt in range(ATTEMPTS):
             draws = Draws(self.seed, "task", number, attempt)
             first, spare = products
             item = self.items[first if attempt < SAME_PRODUCT_ATTEMPTS else draws.pick(spare)]
-            if item.noun in taken:
+            if item.noun.kind in taken:
                 continue
             wish = draw_wish(item, draws)
             task = _task(wish, user, number, self.words, draws)

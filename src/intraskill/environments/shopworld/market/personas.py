@@ -23,7 +23,7 @@ def write_persona(wishes: Sequence[Wish], words: Words, draws: Draws) -> str:
     lines: dict[str, list[str]] = defaultdict(list)
     told = [(wish.item.noun, want) for wish in wishes for want in wish.wants if want.soft]
     told += [(wish.item.noun, wish.conflict) for wish in wishes if wish.conflict is not None]
-    own = {wish.item.noun for wish in wishes}
+    own = {wish.item.noun.kind for wish in wishes}
     told += [
         _irrelevant(words, own, draws) for _ in range(IRRELEVANT[0] + draws.below(IRRELEVANT[1] - IRRELEVANT[0] + 1))
     ]
@@ -60,7 +60,7 @@ def _line(noun: Noun, want: Want, words: Words, draws: Draws) -> tuple[str, str]
     return section, draws.pick(phrases["preference"]).format(noun=noun.value.name, value=value)
 
 
-def _irrelevant(words: Words, own: set[Noun], draws: Draws) -> tuple[Noun, Want]:
+def _irrelevant(words: Words, own: set[str], draws: Draws) -> tuple[Noun, Want]:
     """Draw a preference for a kind of product that none of the user's tasks is about."""
     noun = _other_noun(words, own, draws)
     domain = words.domains[noun.domain]
@@ -74,7 +74,7 @@ def _irrelevant(words: Words, own: set[Noun], draws: Draws) -> tuple[Noun, Want]
     return noun, Want(facet.kind, draws.pick(facet.values))
 
 
-def _trivia(section: str, words: Words, own: set[Noun], draws: Draws) -> str:
+def _trivia(section: str, words: Words, own: set[str], draws: Draws) -> str:
     phrases = words.phrases["persona"]
     noun = _other_noun(words, own, draws)
     low, high = words.domains[noun.domain].prices
@@ -83,9 +83,9 @@ def _trivia(section: str, words: Words, own: set[Noun], draws: Draws) -> str:
     return text.format(noun=noun.value.name, price=price, stars=stars, currency=words.phrases["currency"])
 
 
-def _other_noun(words: Words, own: set[Noun], draws: Draws) -> Noun:
+def _other_noun(words: Words, own: set[str], draws: Draws) -> Noun:
     noun = draws.pick(words.nouns)
-    while noun in own:
+    while noun.kind in own:
         noun = draws.pick(words.nouns)
     return noun
 

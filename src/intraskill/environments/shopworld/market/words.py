@@ -1,7 +1,7 @@
 """The word tables of one language: goods (domains, nouns, facets, axes) and the phrases of shops and users."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -65,11 +65,13 @@ class Noun:
         value: its wordings.
         aisle: second category node.
         domain: index of its domain.
+        kind: canonical wording without the line ("compact", "professional") that a large market adds.
     """
 
     value: Value
     aisle: str
     domain: int
+    kind: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ def words_of(language: str) -> Words:
     phrases, goods = (_read(f"{kind}_{language}.yaml") for kind in ("words", "goods"))
     domains = tuple(_domain(entry, phrases) for entry in goods)
     nouns = tuple(
-        Noun(_value(noun), aisle, i)
+        Noun(_value(noun), aisle, i, _value(noun).name)
         for i, entry in enumerate(goods)
         for aisle in entry["aisles"]
         for noun in entry["aisles"][aisle]
@@ -117,6 +119,16 @@ def words_of(language: str) -> Words:
     name, say, values = phrases["package"]
     package = Axis(name, say, tuple(values), is_color=False)
     return Words(domains, nouns, package, tuple(a + b for a in first for b in second), phrases)
+
+
+def lines_of(noun: Noun, words: Words, count: int) -> list[Noun]:
+    """Return a noun as it is, or in ``count`` lines, each with its own word in front: a compact wok, a travel wok."""
+    joiner, value = words.phrases["joiner"], noun.value
+    spelled = [
+        (f"{line}{joiner}{value.name}", [f"{line}{joiner}{o}" for o in value.others])
+        for line in words.phrases["lines"][:count]
+    ]
+    return [replace(noun, value=Value(name, tuple(others))) for name, others in spelled] or [noun]
 
 
 def _read(name: str) -> Any:
