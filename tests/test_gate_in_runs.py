@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 from planted_runs import TASKS, content, planted_config
 
-from intraskill.assembly import bench
+from intraskill.assembly import assemble, bench
 from intraskill.config import Config
 from intraskill.earlier_rounds import earlier_bare, earlier_contributions, last_spread, query_count
-from intraskill.gate_facts import PUBLISHED_SIGMA, gate_facts
-from intraskill.loop import run
-from intraskill.method.errors import ConfigError
+from intraskill.gate_facts import gate_facts
+from intraskill.loop import cold_start, run
+from intraskill.method.errors import ConfigError, UnderpoweredError
 from intraskill.method.estimators import history
 from intraskill.method.shrinkage import carry_over
 from intraskill.method.skill import Skill, parse_skill
 from intraskill.report.summary import summarise
 from intraskill.report.tables import chunks_table, remeasured_table
-from intraskill.run_sizes import check_sizes
+from intraskill.run_sizes import PUBLISHED_SIGMA, check_sizes
 from intraskill.runtime.run_directory import read_json, read_jsonl
 from intraskill.sequential_gate import sequential_rule
 
@@ -233,6 +233,25 @@ def test_placebos_and_nuisance_columns_cost_tasks(gate, needed, tmp_path):
     check_sizes(config, {"skill_validation": needed}, Skill(""))
     with pytest.raises(ConfigError, match=f"which takes {needed} skill-validation tasks"):
         check_sizes(config, {"skill_validation": needed - 1}, Skill(""))
+
+
+def test_a_run_that_requires_power_is_refused_before_it_starts_and_never_half_way(tmp_path):
+    config = configured(tmp_path / "run", {"effect": 0.1, "require_power": True})
+    with pytest.raises(UnderpoweredError, match=r"with 48 tasks, 16 chunks and σ = 0\.44 .* asked for 0\.100"):
+        run(config)
+    assert not (tmp_path / "run").exists()
+    config.gate.effect, config.gate.sigma, config.rounds, config.final.tasks = 0.1, 0.1, 0, 0
+    said = []
+    setup = assemble(config)
+    setup.monitor.say = said.append
+    cold_start(setup)
+    assert (tmp_path / "run" / "round_000" / "DONE").exists() and not [line for line in said if "warning" in line]
+    config = configured(tmp_path / "weak", {"effect": 0.1})
+    config.rounds, config.final.tasks = 0, 0
+    setup = assemble(config)
+    setup.monitor.say = said.append
+    cold_start(setup)
+    assert [line for line in said if "warning: with 48 tasks, 5 chunks" in line]
 
 
 def test_the_contributions_of_a_gate_are_those_of_its_recorded_rollouts(careful):

@@ -2,7 +2,10 @@
 
 import csv
 import json
+import multiprocessing
+import os
 import shutil
+import signal
 from dataclasses import replace
 
 import numpy as np
@@ -194,6 +197,43 @@ def test_a_gate_killed_after_any_artifact_ends_in_the_same_bytes(finished, tmp_p
         (killed / ".contributions.json.tmp").write_text("half")
         assert alone(finished, killed.parent, **options).directory == killed
         assert content(killed) == expected, order[number].name
+
+
+def _command_until(words, syncs, counted):
+    """Run the command in a child that dies at its n-th fsync (0 = never) and leaves the number of all."""
+    count, real = 0, os.fsync
+
+    def fsync(handle):
+        nonlocal count
+        count += 1
+        if count == syncs:
+            os.kill(os.getpid(), signal.SIGKILL)
+        real(handle)
+
+    os.fsync = fsync
+    main(words)
+    counted.write_text(str(count))
+
+
+def command_until(words, syncs, counted):
+    child = multiprocessing.get_context("fork").Process(target=_command_until, args=(words, syncs, counted))
+    child.start()
+    child.join()
+    return child.exitcode
+
+
+def test_the_command_killed_at_any_moment_ends_in_the_same_bytes(finished, tmp_path):
+    def words(name):
+        return ["validate", "--ckpt", str(finished), "--out", str(tmp_path / name), "gate.placebos=1", "seed=3"]
+
+    assert command_until(words("whole"), 0, tmp_path / "syncs") == 0
+    syncs = int((tmp_path / "syncs").read_text())
+    whole = next((tmp_path / "whole").iterdir())
+    for number, share in enumerate((0.2, 0.6, 0.95)):
+        moment = max(1, round(share * syncs))
+        assert command_until(words(f"killed-{number}"), moment, tmp_path / "syncs") == -signal.SIGKILL
+        assert command_until(words(f"killed-{number}"), 0, tmp_path / "syncs") == 0
+        assert content(next((tmp_path / f"killed-{number}").iterdir())) == content(whole)
 
 
 # --- reuse of a bare run
@@ -426,6 +466,50 @@ def test_the_forest_plot_names_each_chunk_once_and_no_text_overlaps(tmp_path, nu
     assert overlapping == []
     width, height = figure.canvas.get_width_height()
     assert all(box.x0 >= 0 and box.x1 <= width and box.y0 >= 0 and box.y1 <= height for box in boxes)
+
+
+# --- slices
+
+
+class WorldWithColours(PlantedWorld):
+    """Gives every task a public colour."""
+
+    def tasks(self, split):
+        return tuple(
+            replace(task, features={"colour": "red" if number % 3 else "blue", "size": "L" if number < 9 else "S"})
+            for number, task in enumerate(super().tasks(split))
+        )
+
+
+def test_slices_are_registered_before_any_reward_and_survive_a_refit(tmp_path):
+    config = planted_config(tmp_path / "run")
+    config.gate.slices, config.gate.placebos = ["colour", "size"], 1
+    world = WorldWithColours(tasks_per_split=TASKS | {"skill_validation": 240})
+    setup = bench(config, tmp_path, environment=world)
+    (tmp_path / "weights").mkdir()
+    setup.learner.save(tmp_path / "weights")
+    found = validate(setup, Source(tmp_path / "weights", None, None), world.draft)
+    assert read_json(found.directory / "masks.json")["slices"] == found.validation.facts.slices.hash
+    rows = list(csv.DictReader((found.directory / "slices.csv").open()))
+    assert {(row["feature"], row["value"], row["tasks"]) for row in rows if not row["refused"]} == {
+        ("colour", "blue", "80"),
+        ("colour", "red", "160"),
+        ("size", "S", "231"),
+    }
+    assert [row["refused"] for row in rows if row["value"] == "L"] == ["9 paired tasks, 30 needed for 6 chunks"]
+    text = dict(paragraphs(found.validation, found.findings))["On slices of the tasks"]
+    assert "18 intervals of 95 %: about 0.9 miss by chance" in text and "size=L" in text
+    assert set(pd.read_parquet(found.directory / "pairs.parquet")["feature.colour"]) == {"red", "blue"}
+    _, _, again = refit(found.directory / "pairs.parquet", {}, tmp_path / "refit")
+    assert (again / "slices.csv").read_bytes() == (found.directory / "slices.csv").read_bytes()
+    config.gate.slices = ["flavour"]
+    with pytest.raises(ConfigError, match="no task has these features, 1: flavour; choose of colour, size"):
+        validate(setup, Source(tmp_path / "weights", None, None), world.draft)
+
+
+def test_a_gate_larger_than_its_split_is_refused(finished, tmp_path):
+    with pytest.raises(ConfigError, match="gate.tasks=49, but the environment has 48 skill-validation tasks"):
+        alone(finished, tmp_path, tasks=49)
 
 
 # --- ranking

@@ -14,6 +14,7 @@ from intraskill.method.pairs import Pairs
 from intraskill.method.placebo import EmpiricalNull, empirical_null
 from intraskill.method.shrinkage import Posterior, shrink
 from intraskill.method.skill import ChunkId
+from intraskill.method.slices import SliceReport, fit_slices
 from intraskill.runtime.records import to_json
 
 PUBLISHED = "paired_ols"
@@ -32,6 +33,7 @@ class Assessment:
         impossible: estimators that these pairs cannot be fitted by, and why.
         placebos: β̂ and SE of the placebo chunks by the estimator that decides; empty without any.
         null: what the placebos say together, or ``None``.
+        slices: contributions on every registered slice, placebo columns included; ``None`` without any.
     """
 
     contributions: Contributions
@@ -41,6 +43,7 @@ class Assessment:
     impossible: Mapping[str, str] = field(default_factory=dict)
     placebos: Contributions | None = None
     null: EmpiricalNull | None = None
+    slices: SliceReport | None = None
 
     @property
     def shrunk(self) -> dict[ChunkId, tuple[float, float, float]]:
@@ -85,7 +88,13 @@ def assess(facts: GateFacts, pairs: Pairs, *, every_estimator: bool = False) -> 
         impossible=impossible,
         placebos=everything.without(set(facts.pool.ids)) if facts.placebos else None,
         null=empirical_null(everything, facts.placebo_ids),
+        slices=fit_slices(pairs, facts.slices, _in_slices(facts.estimator)) if facts.slices else None,
     )
+
+
+def _in_slices(estimator: str) -> Estimator:
+    """Return the estimator for slices, where columns of earlier rounds have no place."""
+    return "ancova" if estimator == "covariate" else cast(Estimator, estimator)
 
 
 def estimate(facts: GateFacts, pairs: Pairs, estimator: str) -> Contributions:
@@ -107,4 +116,22 @@ def contributions_json(found: Assessment, pairs: Pairs, excluded: list[str]) -> 
         content["beside"] = to_json(found.beside)
     if found.placebos is not None:
         content["placebos"] = to_json(found.placebos)
+    if found.slices is not None:
+        content["slices"] = slice_rows(found.slices)
     return content
+
+
+def slice_rows(report: SliceReport) -> list[dict[str, Any]]:
+    """Return one row per slice and chunk, with the interval that all of them cover together; or why there is none."""
+    rows: list[dict[str, Any]] = []
+    for one in report.fits:
+        name: dict[str, Any] = {"feature": one.feature, "value": one.value, "tasks": one.num_tasks}
+        if one.contributions is None:
+            rows.append(name | {"refused": one.refused})
+            continue
+        low_J, high_J = report.simultaneous(one.contributions)
+        numbers = (one.contributions.beta_J, one.contributions.se_J, low_J, high_J)
+        for chunk_id, beta, se, low, high in zip(one.contributions.chunk_ids, *numbers, strict=True):
+            row = {"chunk": chunk_id, "beta": float(beta), "se": float(se), "low": float(low), "high": float(high)}
+            rows.append(name | row)
+    return rows

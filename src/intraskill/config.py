@@ -71,7 +71,7 @@ class GrpoConfig:
     part: str = knob("", "reward component the policy gradient reads, such as r_success; empty = the main reward")
     loss: str = knob("grpo", "loss aggregation and clipping", choices=LOSSES)
     clip_low: float = knob(0.2, "lower clip of the probability ratio: 1 − clip_low", "(0, 1)")
-    clip_high: float = knob(0.28, "upper clip of the ratio: 1 + clip_high; for cispo the weight's cap itself", "(0, 100)")
+    clip_high: float = knob(0.28, "upper clip of the ratio: 1 + clip_high; for cispo the weight's cap", "(0, 100)")
     kl_beta: float = knob(0.0, "weight of the KL term against the start weights", "[0, 10]")
     max_grad_norm: float = knob(1.0, "gradient clipping", "(0, inf)")
     weight_decay: float = knob(0.0, "AdamW weight decay", "[0, 1]")
@@ -163,6 +163,7 @@ class GateConfig:
     require_power: bool = knob(False, "refuse a gate that cannot see gate.effect; false: say so and go on")
     sigma: float | None = knob(None, "SD of R − B to plan power with; null = the last gate's, else 0.44", "(0, 2]")
     sequential: int = knob(0, "tasks between two looks; the gate stops once all is decided; 0 = off", "[0, inf)")
+    slices: list[str] = knob([], "public task features whose values are measured apart, fixed before any reward")
     full_arm: bool = knob(True, "measure R_pair, the committed skill shown whole")
 
 

@@ -4,7 +4,7 @@ A gate, its refit from recorded rows and its report all start from the same fact
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from intraskill.config import GateConfig
@@ -18,13 +18,12 @@ from intraskill.method.placebo import placebo_chunks, with_placebos
 from intraskill.method.randomness import child_seed
 from intraskill.method.shrinkage import Evidence, carry_over
 from intraskill.method.skill import Chunk, ChunkId, Skill
+from intraskill.method.slices import Slices, register_slices
 from intraskill.method.tasks import Task
+from intraskill.run_sizes import PUBLISHED_SIGMA
 from intraskill.runtime.learner import Learner
 from intraskill.runtime.records import to_json
 from intraskill.runtime.run_directory import read_json, write_json
-
-PUBLISHED_SIGMA = 0.44
-"""SD of R − B in the published run: what power is planned with before any gate has measured it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +47,7 @@ class GateFacts:
         sigma: SD of R − B, one rollout in each arm, that its power is planned with.
         correlation: corr(R, B) that its power is planned with.
         sequential: tasks between two looks; 0 when it runs to its end.
+        slices: tasks by the values of public features, fixed before any reward; ``None`` when none are asked for.
         placebos: neutral chunks beside the pool.
         earlier: what earlier rounds said about chunks; only the policy ``probability`` listens.
         history: H by task, from earlier rounds' bare rewards; only the estimator ``covariate`` listens.
@@ -69,6 +69,7 @@ class GateFacts:
     sigma: float = PUBLISHED_SIGMA
     correlation: float | None = None
     sequential: int = 0
+    slices: Slices | None = None
     placebos: tuple[Chunk, ...] = ()
     earlier: Mapping[ChunkId, Evidence] = field(default_factory=dict)
     history: Mapping[str, float] = field(default_factory=dict)
@@ -145,6 +146,15 @@ def gate_facts(
     )
 
 
+def with_slices(facts: GateFacts, tasks: Sequence[Task], features: Sequence[str]) -> GateFacts:
+    """Register slices by public task features before any reward is seen.
+
+    Raises:
+        ConfigError: for a feature that no task has.
+    """
+    return replace(facts, slices=register_slices(tasks, features)) if features else facts
+
+
 def design_of(config: GateConfig) -> Design:
     """Return the mask design of a config."""
     return Design(config.design, config.inclusion, config.replicates, config.bare_replicates)  # type: ignore[arg-type]
@@ -178,6 +188,7 @@ def write_masks(path: Path, facts: GateFacts, tasks: Sequence[Task], learner: Le
         "design": to_json(facts.design),
         "placebos": sorted(facts.placebo_ids),
         "sequential": facts.sequential,
+        "slices": facts.slices.hash if facts.slices else None,
         "seeds": {"masks": facts.seed, "bare": bare_seed},
     }
     if not path.exists():

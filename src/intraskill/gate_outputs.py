@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from intraskill.assessment import contributions_json
+from intraskill.assessment import contributions_json, slice_rows
 from intraskill.gate_findings import Findings, chunk_table, findings_json
 from intraskill.method.tasks import Task
 from intraskill.pairs_file import write_pairs
@@ -38,6 +38,8 @@ def write_outputs(
     write_text(directory / "contributions.csv", _csv(rows))
     write_json(directory / "decision.json", to_json(found.decision) | {"kept": list(found.decision.kept)})
     write_text(directory / "skill.md", found.decision.skill.to_markdown())
+    if found.assessment.slices is not None:
+        write_text(directory / "slices.csv", _csv(slice_rows(found.assessment.slices)))
     if tasks is not None:
         write_pairs(directory / "pairs.parquet", found, tasks)
     write_json(directory / "gate.json", {**findings_json(found, findings), **(further or {})})

@@ -35,18 +35,20 @@ def outlook(facts: GateFacts, tasks: int, sigma: float, correlation: float | Non
     return plan_gate(promised, effect=facts.effect or smallest_effect(promised), rules=(facts.rule,))
 
 
-def check_power(run: Run, facts: GateFacts, tasks: int) -> None:
+def check_power(run: Run, facts: GateFacts, tasks: int, *, refuse: bool) -> None:
     """Before the first rollout: refuse a gate that cannot see ``gate.effect``, or say so and go on.
 
+    Inside a run it is only said: the run was checked before it started, and a refusal half-way could not be mended.
+
     Raises:
-        UnderpoweredError: with ``gate.require_power``, naming the tasks that would do.
+        UnderpoweredError: when asked to refuse, naming the tasks that would do.
     """
     if not facts.effect:
         return
     plan = outlook(facts, tasks, facts.sigma, facts.correlation)
     if plan is None or plan.smallest_effect <= facts.effect:
         return
-    if run.config.gate.require_power:
+    if refuse:
         require_power(plan)
     run.monitor.say(f"warning: {verdict(plan)}")
 

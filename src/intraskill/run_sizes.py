@@ -3,12 +3,14 @@
 import math
 from collections.abc import Mapping
 
-from intraskill.config import Config
+from intraskill.config import Config, GateConfig
 from intraskill.method.errors import ConfigError
 from intraskill.method.skill import Skill
 
 NUISANCE_COLUMNS = {"paired_ols": 0, "paired_ols_intercept": 1, "masked_ols": 1, "ancova": 2, "covariate": 3}
 """Columns of each estimator's regression beside the chunks."""
+PUBLISHED_SIGMA = 0.44
+"""SD of R − B in the published run: what power is planned with before any gate has measured it."""
 
 
 def check_sizes(config: Config, sizes: Mapping[str, int], draft: Skill) -> None:
@@ -21,15 +23,12 @@ def check_sizes(config: Config, sizes: Mapping[str, int], draft: Skill) -> None:
 
     Raises:
         ConfigError: for too few tasks, naming the knobs.
+        UnderpoweredError: when ``gate.require_power`` asks for more than the largest gate can see.
     """
     grpo, gate, final = config.grpo, config.gate, config.final
     most = largest_pool(config, draft)
-    held = sizes.get("skill_validation")
-    if gate.tasks is not None and held is not None and gate.tasks > held:
-        raise ConfigError(
-            f"gate.tasks={gate.tasks}, but the environment has {held} skill-validation tasks; ask for at most {held}, "
-            "leave gate.tasks=null for all of them, or choose a larger env.preset"
-        )
+    if (held := sizes.get("skill_validation")) is not None:
+        check_gate_tasks(gate, held)
     pairs, reported = limited(gate.tasks, sizes.get("skill_validation")), limited(final.tasks, sizes.get(final.split))
     most += gate.placebos if most else 0
     needed = max(2, most + NUISANCE_COLUMNS[gate.estimator] + 1)
@@ -40,6 +39,8 @@ def check_sizes(config: Config, sizes: Mapping[str, int], draft: Skill) -> None:
             f"or proposer.max_candidates={config.proposer.max_candidates}, shorten the draft ({len(draft.chunks)} "
             f"chunks), raise gate.tasks={gate.tasks}, or choose a larger env.preset"
         )
+    if pairs is not None and most:
+        check_planned_power(gate, most, pairs)
     if final.tasks != 0 and reported is not None and reported < 2:
         raise ConfigError(f"final.split={final.split} has {reported} tasks, too few for an interval; set final.tasks=0")
     groups = math.ceil(grpo.groups_per_step * grpo.oversample) + grpo.reserve_groups
@@ -48,6 +49,43 @@ def check_sizes(config: Config, sizes: Mapping[str, int], draft: Skill) -> None:
             f"a step plans {groups} groups on different train tasks, and there are {sizes['train']}; lower "
             "grpo.groups_per_step, grpo.oversample or grpo.reserve_groups, or choose a larger env.preset"
         )
+
+
+def check_gate_tasks(gate: GateConfig, held: int) -> None:
+    """Refuse a gate that asks for more tasks than there are.
+
+    Raises:
+        ConfigError: naming both numbers.
+    """
+    if gate.tasks is not None and gate.tasks > held:
+        raise ConfigError(
+            f"gate.tasks={gate.tasks}, but the environment has {held} skill-validation tasks; ask for at most {held}, "
+            "leave gate.tasks=null for all of them, or choose a larger env.preset"
+        )
+
+
+def check_planned_power(gate: GateConfig, chunks: int, tasks: int) -> None:
+    """Refuse a run whose largest gate could not see ``gate.effect``, when it requires that.
+
+    Raises:
+        UnderpoweredError: naming the smallest effect that the gate sees and the tasks that would do.
+    """
+    if not gate.require_power:
+        return
+    from intraskill.method.gate_design import GateDesign
+    from intraskill.method.power import plan_gate, require_power
+
+    design = GateDesign(
+        chunks=chunks,
+        tasks=tasks,
+        sigma=PUBLISHED_SIGMA if gate.sigma is None else gate.sigma,
+        inclusion=gate.inclusion,
+        estimator="ancova" if gate.estimator == "covariate" else gate.estimator,  # type: ignore[arg-type]
+        correlation=0.0,
+        masked_replicates=gate.replicates,
+        bare_replicates=gate.bare_replicates,
+    )
+    require_power(plan_gate(design, effect=gate.effect, rules=()))
 
 
 def largest_pool(config: Config, draft: Skill) -> int:

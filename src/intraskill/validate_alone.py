@@ -12,13 +12,14 @@ from intraskill.bare_reuse import BareRun, Wanted, take_bare_run
 from intraskill.earlier_rounds import query_count
 from intraskill.evaluate import Source, at_directory
 from intraskill.gate_arms import bare_episodes
-from intraskill.gate_facts import GateFacts, gate_facts, write_masks
+from intraskill.gate_facts import GateFacts, gate_facts, with_slices, write_masks
 from intraskill.gate_findings import Findings, find
 from intraskill.gate_outputs import write_outputs
 from intraskill.gate_power import check_power
 from intraskill.method.queries import QueryCount
 from intraskill.method.randomness import child_seed, content_hash
 from intraskill.method.skill import Skill
+from intraskill.run_sizes import check_gate_tasks
 from intraskill.runtime.records import to_json
 from intraskill.runtime.run_directory import read_json, write_json
 from intraskill.runtime.run_lock import locked
@@ -56,10 +57,11 @@ def validate(run: Run, source: Source, skill: Skill, *, bare: Path | None = None
     Raises:
         IntraSkillError: with one clear sentence; what was run stays, the same command continues.
     """
+    check_gate_tasks(run.config.gate, len(run.environment.tasks("skill_validation")))
     run.learner.load(source.checkpoint)
     facts = facts_alone(run, source, skill)
     tasks = run.tasks("skill_validation", run.config.gate.tasks)
-    check_power(run, facts, len(tasks))
+    check_power(run, facts, len(tasks), refuse=run.config.gate.require_power)
     fixed = [to_json(facts), run.config.seed, [task.id for task in tasks], run.learner.conditions]
     fixed += [run.config.gate.full_arm, run.config.rollout.attempts]
     name = f"{run.learner.checkpoint[:8]}-{skill.hash[:8]}-n{len(tasks)}-{content_hash(*fixed)[:6]}"
@@ -99,7 +101,8 @@ def facts_alone(run: Run, source: Source, skill: Skill) -> GateFacts:
     seed = child_seed(run.config.seed, "gate alone")
     number = round_of(source)
     gate = run.config.gate
-    return gate_facts(gate, skill, (), round_index=number, seed=seed, root=source.root, everything=True)
+    facts = gate_facts(gate, skill, (), round_index=number, seed=seed, root=source.root, everything=True)
+    return with_slices(facts, run.tasks("skill_validation", gate.tasks), gate.slices)
 
 
 def round_of(source: Source) -> int:

@@ -12,7 +12,7 @@ from intraskill.arms import plan_arm, run_scored_arm, score, task_means
 from intraskill.assembly import Run
 from intraskill.assessment import Assessment, assess, contributions_json
 from intraskill.gate_arms import paired
-from intraskill.gate_facts import GateFacts, gate_facts, write_masks
+from intraskill.gate_facts import GateFacts, gate_facts, with_slices, write_masks
 from intraskill.gate_power import check_power
 from intraskill.method.attribution import Contributions
 from intraskill.method.edits import Edit
@@ -68,8 +68,9 @@ class Validation:
 
 def round_facts(run: Run, round_index: int, skill: Skill, edits: Sequence[Edit]) -> GateFacts:
     """Return the facts of the gate that a round of this run holds."""
-    seed = run.config.seed
-    return gate_facts(run.config.gate, skill, edits, round_index=round_index, seed=seed, root=run.root)
+    seed, gate = run.config.seed, run.config.gate
+    facts = gate_facts(gate, skill, edits, round_index=round_index, seed=seed, root=run.root)
+    return with_slices(facts, run.tasks("skill_validation", gate.tasks), gate.slices)
 
 
 def validate_skill(run: Run, directory: Path, facts: GateFacts, *, alone: bool = False) -> Validation:
@@ -84,14 +85,13 @@ def validate_skill(run: Run, directory: Path, facts: GateFacts, *, alone: bool =
 
     Raises:
         ArtifactError: when ``masks.json`` there belongs to another plan.
-        UnderpoweredError: when ``gate.require_power`` asks for more than the gate can see.
         PairingError: when the arms do not pair.
         RankDeficientError: when there are too few tasks for the pool.
         NoVariationError: when all rewards are the same.
     """
     tasks = run.tasks("skill_validation", run.config.gate.tasks)
     if not alone:
-        check_power(run, facts, len(tasks))
+        check_power(run, facts, len(tasks), refuse=False)
     masks = write_masks(directory / "masks.json", facts, tasks, run.learner, run.config.seed)
     arms = run_arms(run, directory, facts, tasks, masks)
     bare = arms.bare

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from intraskill.assessment import slice_rows
 from intraskill.gate_findings import Findings, chunk_table, sides
 from intraskill.gate_power import words as power_words
 from intraskill.method.gate_design import smallest_effect
@@ -45,7 +46,8 @@ def paragraphs(found: Validation, findings: Findings) -> Paragraphs:
         ("The skill as a whole", _whole(found)),
         ("Noise check", _noise(found)),
         ("Do the contributions add up", _adding_up(findings)),
-        ("Could it have been cheaper", str(findings.costs) + "." if findings.costs else ""),
+        ("On slices of the tasks", _slices(found)),
+        ("Could it have been cheaper", _cheaper(findings)),
         ("When it stopped", _stopped(found)),
         ("Left out", _left_out(found)),
     ]
@@ -135,6 +137,37 @@ def _adding_up(findings: Findings) -> str:
     if pairs:
         text += " These pairs seem to change one another's effect: " + "; ".join(" with ".join(pair) for pair in pairs)
     return text
+
+
+def _slices(found: Validation) -> str:
+    """Name the chunks that help or hurt on a slice by the intervals that cover together."""
+    report = found.assessment.slices
+    if report is None:
+        return ""
+    titles = {chunk.id: chunk.title for chunk in found.facts.columns.chunks}
+    rows = slice_rows(report)
+    clear = [row for row in rows if "chunk" in row and (row["low"] > 0.0 or row["high"] < 0.0)]
+    refused = [f"{row['feature']}={row['value']} ({row['refused']})" for row in rows if "refused" in row]
+    named = [f"{titles[row['chunk']]} on {row['feature']}={row['value']} ({row['beta']:+.3f})" for row in clear]
+    text = f"{len(report.fits)} slices were fixed beforehand; {report.multiplicity}. By these "
+    text += f"stand out: {', '.join(named)}." if named else "no chunk stands out on any slice."
+    return text + (f" Too small to read: {'; '.join(refused)}." if refused else "")
+
+
+def _cheaper(findings: Findings) -> str:
+    """Say which estimator would have given the same standard errors for fewer rollouts."""
+    costs = findings.costs
+    if costs is None:
+        return ""
+    correlation = "undefined, an arm is constant" if costs.correlation is None else f"{costs.correlation:.2f}"
+    every, sunk = costs.cheapest_all_counted, costs.cheapest_bare_sunk
+    text = f"corr(R, B) = {correlation}. For the same standard errors "
+    if every.estimator == sunk.estimator == "paired_ols":
+        return f"{text}no other estimator would have needed fewer rollouts than paired_ols."
+    return (
+        f"{text}as paired_ols, {every.name} needs {every.all_counted:.0%} of the rollouts when all of them count, and "
+        f"{sunk.name} {sunk.bare_sunk:.0%} when the bare runs are wanted anyway."
+    ).replace("%", " %")
 
 
 def _stopped(found: Validation) -> str:
