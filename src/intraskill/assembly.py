@@ -149,8 +149,6 @@ def learner_of(config: Config, environment: Environment) -> Learner:
     if hasattr(environment, "learner"):
         own: Learner = environment.learner(config)
         return own
-    if config.rollout.engine != "torch":
-        raise ConfigError(f"rollout.engine={config.rollout.engine} is planned, not built; use rollout.engine=torch")
     return _torch_learner(config, environment)
 
 
@@ -180,7 +178,10 @@ def _torch_learner(config: Config, environment: Environment) -> Learner:
         targets = tuple(policy.lora_targets)
         lora = LoraSettings(policy.lora_rank, policy.lora_alpha, targets[0] if targets == ("all-linear",) else targets)
     loaded = load_policy(directory, lora=lora, device=device, dtype=getattr(torch, policy.dtype))
-    return TorchLearner(loaded, environment, trainer_settings(config))
+    from intraskill.runtime.vllm_choice import vllm_engine_of
+
+    engine = None if config.rollout.engine == "torch" else vllm_engine_of(config.rollout, loaded, directory)
+    return TorchLearner(loaded, environment, trainer_settings(config), engine=engine)
 
 
 def policy_directory(path: str) -> Path:

@@ -9,18 +9,12 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 from intraskill.method.errors import ConfigError
+from intraskill.runtime.knobs import knob
+from intraskill.runtime.vllm_settings import VllmConfig
 
 LOSSES = ("grpo", "dr_grpo", "dapo", "bnpo", "cispo")
 SELF_CHECKS = ("fallback", "error", "off")
 ESTIMATORS = ("paired_ols", "paired_ols_intercept", "ancova", "masked_ols", "covariate")
-
-
-def knob(default: Any, doc: str, interval: str = "", choices: tuple[str, ...] = ()) -> Any:
-    """Declare a field: default, meaning with unit, and its range in interval notation such as ``(0, 1]``."""
-    metadata = {"doc": doc, "interval": interval, "choices": choices}
-    if isinstance(default, list | dict):
-        return field(default_factory=lambda: type(default)(default), metadata=metadata)
-    return field(default=default, metadata=metadata)
 
 
 @dataclass
@@ -56,6 +50,7 @@ class RolloutConfig:
     max_context: int = knob(2048, "tokens per episode, prompt included", "[16, inf)")
     batch: int = knob(64, "episodes run together, shared by the workers; a killed batch is re-run whole", "[1, inf)")
     attempts: int = knob(3, "tries per validation episode before its task is set aside as faulted", "[1, 100]")
+    vllm: VllmConfig = field(default_factory=VllmConfig)
 
 
 @dataclass
@@ -285,12 +280,12 @@ def _contradictions(config: Config) -> Iterator[tuple[bool, str]]:
         f"rollout.max_new_tokens={config.rollout.max_new_tokens} leaves no room in "
         f"rollout.max_context={config.rollout.max_context}",
     )
+    served = config.rollout.engine == "vllm_server"
+    yield (served and not config.rollout.vllm.urls, "rollout.engine=vllm_server needs addresses in rollout.vllm.urls")
     policy = config.policy
+    yield (served and not policy.lora_rank, "rollout.engine=vllm_server swaps adapters only; set policy.lora_rank")
     yield (policy.lora_rank > 0 and not policy.lora_targets, "policy.lora_rank > 0 needs policy.lora_targets")
-    yield (
-        curriculum.controller == "gap" and not gate.full_arm,
-        "curriculum.controller=gap needs gate.full_arm=true, which measures the gap",
-    )
+    yield (curriculum.controller == "gap" and not gate.full_arm, "curriculum.controller=gap needs gate.full_arm=true")
     yield (
         grpo.loss == "cispo" and grpo.clip_high < 1,
         f"grpo.clip_high={grpo.clip_high} caps every weight of grpo.loss=cispo below 1; use 5, say",

@@ -17,7 +17,8 @@ from intraskill.method.skill import Skill, parse_skill
 from intraskill.runtime.learner import Learner
 from intraskill.runtime.run_directory import read_json
 
-WHERE_NOT_WHAT = ("run_dir", "tracking.")
+_WHERE = ("urls", "adapter_dir", "api_key_env", "patience_s")
+WHERE_NOT_WHAT = ("run_dir", "tracking.", *(f"rollout.vllm.{name}" for name in _WHERE))
 MUST_MATCH = ("environment", "conditions", "checkpoint")
 """Facts of `about` that decide what a run computes; versions and git state are for the record only."""
 PACKAGE = Path(__file__).parent

@@ -58,6 +58,10 @@ class ArtifactError(IntraSkillError, RuntimeError):
     """A file of a run directory is missing, corrupt, or belongs to another plan."""
 
 
+class EngineError(IntraSkillError, RuntimeError):
+    """An engine cannot be reached, breaks, or does not sample from the policy that is trained."""
+
+
 class NothingToLearnError(IntraSkillError, RuntimeError):
     """Training cannot make progress: for example every rollout of a step was a fault."""
 

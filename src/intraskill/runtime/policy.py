@@ -53,6 +53,9 @@ class Conversations(Protocol):
 class Engine(Protocol):
     """Whatever samples from the policy."""
 
+    def serve(self, checkpoint: str) -> None:
+        """Make all that follows sample from the policy's weights as they are now; ``checkpoint`` is their hash."""
+
     def open(self, prompts: Sequence[tuple[int, ...]]) -> Conversations:
         """Start one conversation per prompt; equal prompts share their prefill."""
 

@@ -1,0 +1,103 @@
+"""New weights into a running engine: written aside, loaded under a new name, probed; only then the old ones go.
+
+vLLM serves the old adapter without a word when a new path comes under an id that it knows. So a version is never
+reused: its number grows, and name, integer id and path are all new.
+"""
+
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from intraskill.runtime.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One state of the policy's weights as an engine knows it.
+
+    Attributes:
+        number: 1, 2, 3, … in this process; the adapter's integer id where the engine wants one.
+        name: ``policy-v3-5f0c2a91``; the last part differs between processes, so that a resumed run never meets a name
+            that a server learnt from the killed one.
+        directory: as `save_pretrained` writes it: the adapter, or the whole model with its embeddings untied.
+    """
+
+    number: int
+    name: str
+    directory: Path
+
+
+class HotSwap:
+    """Keeps an engine on the policy's weights.
+
+    Args:
+        policy: whose weights are served.
+        root: directory of the versions; the engine reads it under the same path.
+        load: makes the engine serve a version.
+        unload: lets the engine forget a version.
+        verify: raises unless the engine serves this version.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        root: Path,
+        *,
+        load: Callable[[Version], None],
+        unload: Callable[[Version], None],
+        verify: Callable[[Version], None],
+    ) -> None:
+        self.current: Version | None = None
+        self._policy, self._root = policy, root
+        self._load, self._unload, self._verify = load, unload, verify
+        self._life = secrets.token_hex(4)
+        self._number = 0
+        self._served: str | None = None
+
+    def serve(self, checkpoint: str) -> None:
+        """Swap unless the weights with this hash are served already; a version that fails its probe is never served."""
+        if checkpoint == self._served:
+            return
+        old, self.current, self._served = self.current, None, None
+        new = self._write()
+        self._load(new)
+        self._verify(new)
+        if old is not None:
+            self._unload(old)
+            shutil.rmtree(old.directory, ignore_errors=True)
+        self.current, self._served = new, checkpoint
+
+    def _write(self) -> Version:
+        self._number += 1
+        name = f"policy-v{self._number}-{self._life}"
+        aside, directory = self._root / f"{name}.partial", self._root / name
+        aside.mkdir(parents=True)
+        _save(self._policy, aside)
+        os.replace(aside, directory)
+        return Version(self._number, name, directory)
+
+
+def _save(policy: Policy, directory: Path) -> None:
+    if hasattr(policy.model, "peft_config"):
+        # "auto" would ask the hub whether the base model's vocabulary was changed.
+        policy.model.save_pretrained(directory, save_embedding_layers=False)
+        return
+    policy.model.save_pretrained(directory, max_shard_size="10000GB")
+    if getattr(policy.causal.config, "tie_word_embeddings", False):
+        _untie(policy, directory)
+
+
+def _untie(policy: Policy, directory: Path) -> None:
+    """Give the saved model a head of its own: vLLM's reload leaves a tied head as it was at the start."""
+    from safetensors.torch import save_file
+
+    save_file({"lm_head.weight": policy.head.weight.detach().cpu().contiguous()}, directory / "head.safetensors")
+    path = directory / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    for section in (config, config.get("text_config") or {}):
+        section["tie_word_embeddings"] = False
+    path.write_text(json.dumps(config, indent=2), encoding="utf-8")

@@ -1,0 +1,26 @@
+"""One tiny model, and policies with an adapter on it."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from runtime.toy import write_model
+
+from intraskill.runtime.policy import LoraSettings, Policy, load_policy
+
+LORA = LoraSettings(rank=4, alpha=8)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def model_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_model(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture
+def policy(model_dir: Path) -> Policy:
+    return load_policy(model_dir, lora=LORA)
