@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 from dataclasses import replace
+from xml.sax.saxutils import escape
 
 import numpy as np
 import pandas as pd
@@ -466,6 +467,14 @@ def test_the_forest_plot_names_each_chunk_once_and_no_text_overlaps(tmp_path, nu
     assert overlapping == []
     width, height = figure.canvas.get_width_height()
     assert all(box.x0 >= 0 and box.x1 <= width and box.y0 >= 0 and box.y1 <= height for box in boxes)
+
+
+def test_any_title_is_drawn_as_it_is(tmp_path):
+    titles = ["先读完整的请求", "Costs $5 and $x_1$", 'Compare <a> & "b"']
+    chunks = [{"title": title, "effect": 0.1} for title in titles]
+    _, _, found = loose(tmp_path, {"tasks_per_split": TASKS, "chunks": chunks}, full_arm=False)
+    svg = write_forest(tmp_path, found.validation, found.findings)[1].read_text()
+    assert all(f">{escape(title)}<" in svg for title in titles)
 
 
 # --- slices

@@ -4,6 +4,7 @@ Equal gates give equal SVG bytes. Columns are as wide as their widest text, so n
 """
 
 import textwrap
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,10 @@ def write_forest(directory: Path, found: Validation, findings: Findings) -> tupl
     import matplotlib
 
     settings = {"svg.hashsalt": "intraskill", "svg.fonttype": "none", "font.family": _fonts(), "font.size": FONT_SIZE}
+    settings["text.parse_math"] = False  # a title may hold dollar signs
     paths = directory / "forest.png", directory / "forest.svg"
-    with matplotlib.rc_context(settings):
+    with matplotlib.rc_context(settings), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # without such a font the SVG alone shows the title
         figure = draw(found, findings)
         for path, metadata in zip(paths, ({"Software": None}, {"Date": None, "Creator": None}), strict=True):
             aside = path.with_name(f".{path.name}.tmp")
