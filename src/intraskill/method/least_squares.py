@@ -156,11 +156,12 @@ def _clusters(task_ids: Sequence[str], covariance: Covariance) -> tuple[NDArray[
 
 def _by_size(clusters: Sequence[NDArray[np.intp]]) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """Return, for each cluster size R, the numbers of the B clusters that have it, (B,), and their rows, (B, R)."""
-    sizes = np.array([len(rows) for rows in clusters])
+    sizes = np.fromiter(map(len, clusters), dtype=np.intp, count=len(clusters))
     batches = [np.flatnonzero(sizes == size) for size in np.unique(sizes)]
+    rows = [clusters if len(batches) == 1 else [clusters[g] for g in numbers.tolist()] for numbers in batches]
     return [
-        (numbers, np.concatenate([clusters[g] for g in numbers.tolist()]).reshape(len(numbers), -1))
-        for numbers in batches
+        (numbers, np.concatenate(picked).reshape(len(numbers), -1))
+        for numbers, picked in zip(batches, rows, strict=True)
     ]
 
 
