@@ -172,6 +172,7 @@ def test_a_sequential_gate_stops_once_every_chunk_is_decided_and_says_what_it_sa
     assert found["last"]["pairs"] == pairs == len(found["tasks"]) < 400 and found["last"]["undecided"] == []
     assert f"{pairs} pairs ({400 - pairs} fewer than planned)" in found["words"]
     assert sorted(found["last"]["calls"].values()) == ["harms", "helps"]
+    assert read_json(directory / "round.json")["stopped"] == found["words"]
     for arm in ("bare", "masked"):
         batches = [row for path in sorted(directory.glob(f"{arm}_*.jsonl")) for row in read_jsonl(path)]
         assert read_jsonl(directory / f"{arm}.jsonl") == batches and len(batches) == pairs

@@ -204,6 +204,7 @@ def round_row(
         "frontier": frontier,
         "edits": edits,
         "chunks": chunk_rows(validation, everything, state.curriculum.exposure, visible, state.round_index),
+        **({"stopped": validation.stopped} if validation.stopped else {}),
     }
 
 

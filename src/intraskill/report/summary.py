@@ -11,9 +11,11 @@
     timing   {total_s, stages: {stage: seconds}}                the only wall-clock times
     tokens   {sampled, prompt, rollouts}
 
-Each round also carries ``checkpoint``, ``skill``, ``skill_free_prob`` and the intervals of R_free and R_pair. A chunk's
-``status`` is active, retired or refused. ``visible_probability`` is P(visible_j) = (1 − q) ρ_j and ``bare_probability``
-P(∅) = q + (1 − q) Π_j (1 − ρ_j), both for a training group of the next round.
+Each round also carries ``checkpoint``, ``skill``, ``skill_free_prob`` and the intervals of R_free and R_pair, and
+``stopped`` when its gate was sequential. A chunk also carries ``low`` and ``high``, and ``shrunk``, ``shrunk_sd`` and
+``probability`` under the policy ``probability``. Its ``status`` is active, retired or refused. ``visible_probability``
+is P(visible_j) = (1 − q) ρ_j and ``bare_probability`` P(∅) = q + (1 − q) Π_j (1 − ρ_j), both for a training group of
+the next round.
 """
 
 from collections import defaultdict
