@@ -218,6 +218,7 @@ def trainer_settings(config: Config) -> TrainerSettings:
         max_turns=rollout.max_turns,
         max_new_tokens=rollout.max_new_tokens,
         max_context=rollout.max_context,
+        constrained=rollout.constrained,
         rollout_batch=-(-rollout.batch // config.workers),
         workers=config.workers,
         mismatch_cap=grpo.mismatch_cap,

@@ -48,6 +48,7 @@ class RolloutConfig:
     max_turns: int = knob(12, "actions per episode", "[1, 1000]")
     max_new_tokens: int = knob(48, "tokens per action", "[1, inf)")
     max_context: int = knob(2048, "tokens per episode, prompt included", "[16, inf)")
+    constrained: bool = knob(False, "sample only tool calls that the page admits; torch engine, needs llguidance")
     batch: int = knob(64, "episodes run together, shared by the workers; a killed batch is re-run whole", "[1, inf)")
     attempts: int = knob(3, "tries per validation episode before its task is set aside as faulted", "[1, 100]")
     vllm: VllmConfig = field(default_factory=VllmConfig)

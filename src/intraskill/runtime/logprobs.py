@@ -6,7 +6,7 @@ the group-consistent context makes possible (method §5.1); and a tree of tokens
 common beyond the prompt, too, and puts several groups side by side.
 
 Shape letters: B rollouts, T tokens after the prompt, S sampled tokens of a row (padded), n sampled tokens in all,
-u different ones, P prompt tokens, N nodes of a tree (padded), D hidden width, V vocabulary.
+u different ones, P prompt tokens, N nodes of a tree (padded), D hidden width, V vocabulary, W bytes of a packed set.
 """
 
 from collections.abc import Sequence
@@ -19,6 +19,7 @@ from torch.utils.checkpoint import checkpoint
 from intraskill.method.errors import ConfigError, offenders
 from intraskill.method.rollouts import Rollout
 from intraskill.runtime.activation_checkpoints import checkpointed_layers
+from intraskill.runtime.constrained import unpacked
 from intraskill.runtime.micro_batches import Layout, by_prompt
 from intraskill.runtime.policy import Policy
 from intraskill.runtime.prefix_cache import prefix_cache, untreelike
@@ -61,6 +62,7 @@ def batch_logprobs(
     temperature: float = 1.0,
     layout: Layout = "dense",
     checkpoint_activations: bool = False,
+    allowed: torch.Tensor | None = None,
 ) -> TokenLogprobs:
     """Return the log-probabilities of every sampled token of one micro-batch.
 
@@ -70,6 +72,7 @@ def batch_logprobs(
         temperature: of the sampling distribution.
         layout: what is forwarded once; with ``prefix`` all prompts must be equal.
         checkpoint_activations: keep only what enters each layer, and recompute the rest backward.
+        allowed: (n, W) packed sets of tokens that each sampled token was drawn from (`constrained`); all, when absent.
 
     Raises:
         ValueError: if a rollout has no sampled token, or prompts differ although they should be shared.
@@ -81,13 +84,15 @@ def batch_logprobs(
     counts = torch.tensor([sum(rollout.loss_mask) for rollout in rollouts])
     if layout == "tree":
         hidden, target_u, index_n = _tree_hidden(policy, rollouts, checkpoint_activations)
-        logprobs_u, entropy_u = _head(policy, hidden, target_u, temperature)
+        if allowed is not None:
+            allowed = allowed[_first_of_each(index_n)]
+        logprobs_u, entropy_u = _head(policy, hidden, target_u, temperature, allowed)
         logprobs_n, entropy_n = logprobs_u[index_n], entropy_u[index_n]
     else:
         forward = _shared_hidden if layout == "prefix" else _dense_hidden
         hidden = forward(policy, rollouts, checkpoint_activations)
         targets = [t for r in rollouts for t, kept in zip(r.token_ids, r.loss_mask, strict=True) if kept]
-        logprobs_n, entropy_n = _head(policy, hidden, torch.tensor(targets, device=device), temperature)
+        logprobs_n, entropy_n = _head(policy, hidden, torch.tensor(targets, device=device), temperature, allowed)
     mask = (torch.arange(int(counts.max())) < counts[:, None]).to(device)
     blank = torch.zeros(mask.shape, dtype=logprobs_n.dtype, device=device)
     return TokenLogprobs(
@@ -157,6 +162,14 @@ def _tree_hidden(
     return hidden[row_u, node_u], target_u, torch.tensor(index_n, device=policy.device)
 
 
+def _first_of_each(index_n: torch.Tensor) -> torch.Tensor:
+    """Where each of 0, 1, … (u,) stands first in (n,); they are numbered in order of appearance."""
+    first: dict[int, int] = {}
+    for at, index in enumerate(index_n.tolist()):
+        first.setdefault(index, at)
+    return torch.tensor(list(first.values()))
+
+
 def _forward_trees(policy: Policy, trees: Sequence[PrefixTree]) -> torch.Tensor:
     """Hidden states (trees, N, D) of all nodes."""
     device, dtype = policy.device, policy.causal.dtype
@@ -177,27 +190,41 @@ def _recomputed(policy: Policy, checkpoints: bool, repeats: int = 1) -> Abstract
 
 
 def _head(
-    policy: Policy, hidden_nD: torch.Tensor, target_n: torch.Tensor, temperature: float
+    policy: Policy, hidden_nD: torch.Tensor, target_n: torch.Tensor, temperature: float, allowed_nW: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Log-probability and entropy (n,) of each target; a large (n, V) never exists, forward or backward."""
     head = policy.head
+    if allowed_nW is not None:
+        allowed_nW = allowed_nW.to(hidden_nD.device)
     if len(target_n) * head.weight.shape[0] <= _LOGITS_AT_ONCE:
-        return _score(head, hidden_nD, target_n, temperature)
-    if type(head) is torch.nn.Linear:
+        return _score(head, hidden_nD, target_n, temperature, allowed_nW)
+    if type(head) is torch.nn.Linear and allowed_nW is None:
         return _chunked(head, hidden_nD, target_n, temperature)
-    # An adapter on the head has no weight that a chunk of the vocabulary could be cut from.
+    # An adapter on the head has no weight that a chunk of the vocabulary could be cut from; TRL's head knows no masks.
     piece = max(1, _LOGITS_AT_ONCE // int(head.weight.shape[0]))
-    pieces = zip(torch.split(hidden_nD, piece), torch.split(target_n, piece), strict=True)
-    parts = [checkpoint(_score, head, hidden, target, temperature, use_reentrant=False) for hidden, target in pieces]
+    hiddens, targets = torch.split(hidden_nD, piece), torch.split(target_n, piece)
+    sets = [None] * len(targets) if allowed_nW is None else torch.split(allowed_nW, piece)
+    parts = [
+        checkpoint(_score, head, hidden, target, temperature, allowed, use_reentrant=False)
+        for hidden, target, allowed in zip(hiddens, targets, sets, strict=True)
+    ]
     return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
 
 
 def _score(
-    head: torch.nn.Module, hidden_nD: torch.Tensor, target_n: torch.Tensor, temperature: float
+    head: torch.nn.Module,
+    hidden_nD: torch.Tensor,
+    target_n: torch.Tensor,
+    temperature: float,
+    allowed_nW: torch.Tensor | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    logprobs = torch.log_softmax(head(hidden_nD).float() / temperature, -1)
+    logits = head(hidden_nD).float() / temperature
+    if allowed_nW is not None:
+        logits = logits.masked_fill(~unpacked(allowed_nW, logits.shape[1]), float("-inf"))
+    logprobs = torch.log_softmax(logits, -1)
     with torch.no_grad():
-        entropy = -(logprobs.exp() * logprobs).sum(-1)
+        finite = logprobs if allowed_nW is None else logprobs.masked_fill(logprobs.isinf(), 0.0)
+        entropy = -(logprobs.exp() * finite).sum(-1)
     return logprobs.gather(1, target_n[:, None])[:, 0], entropy
 
 

@@ -7,14 +7,15 @@ A bad rollout is data, not a crash: what an environment raises becomes `Rollout.
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, cast
 
 from intraskill.environments.boundary import boundary
 from intraskill.environments.protocol import Environment, Opening, Outcome, Session
 from intraskill.method.randomness import child_seed
 from intraskill.method.rollouts import Episode, Rollout, Turn
 from intraskill.runtime.chat import ChatCodec
-from intraskill.runtime.policy import Engine, Generation
+from intraskill.runtime.constrained import Constraint, Guide
+from intraskill.runtime.policy import Conversations, Engine, Generation
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,12 @@ class RolloutLimits:
     max_context: int = 2048
     rollout_batch: int = 64
     workers: int = 1
+
+
+class _Guidable(Conversations, Protocol):
+    """Conversations whose next actions can be restricted."""
+
+    def restrict(self, guides: Mapping[int, Guide]) -> None: ...
 
 
 @dataclass(slots=True)
@@ -83,6 +90,7 @@ def run_episodes(
     codec: ChatCodec,
     limits: RolloutLimits,
     checkpoint: str = "",
+    constraint: Constraint | None = None,
 ) -> tuple[Rollout, ...]:
     """Run every episode and return its rollout, in order.
 
@@ -95,6 +103,7 @@ def run_episodes(
         codec: text to token ids.
         limits: limits of one episode.
         checkpoint: hash of the weights that the engine serves.
+        constraint: restricts every action to what its page admits; the engine must be able to.
     """
 
     def run(batch: Sequence[Episode]) -> list[Rollout]:
@@ -102,7 +111,7 @@ def run_episodes(
         prompts: dict[tuple[str, str], tuple[int, ...]] = {}
         for live in lives:
             _open(live, env, codec, prompts)
-        _run_batch([live for live in lives if not live.over], engine, codec, limits)
+        _run_batch([live for live in lives if not live.over], engine, codec, limits, constraint)
         return [_rollout(live, checkpoint) for live in lives]
 
     size = limits.rollout_batch
@@ -127,7 +136,9 @@ def _open(live: _Live, env: Environment, codec: ChatCodec, known: dict[tuple[str
     live.prompt_ids = known[text]
 
 
-def _run_batch(lives: Sequence[_Live], engine: Engine, codec: ChatCodec, limits: RolloutLimits) -> None:
+def _run_batch(
+    lives: Sequence[_Live], engine: Engine, codec: ChatCodec, limits: RolloutLimits, constraint: Constraint | None
+) -> None:
     conversations = engine.open([live.prompt_ids for live in lives])
     rows = dict(enumerate(lives))
     turn = 0
@@ -143,6 +154,8 @@ def _run_batch(lives: Sequence[_Live], engine: Engine, codec: ChatCodec, limits:
             live.token_ids += live.appended
             live.loss_mask += [0] * len(live.appended)
             live.logprobs += [0.0] * len(live.appended)
+        if constraint is not None:
+            cast(_Guidable, conversations).restrict({row: constraint.guide(live.state) for row, live in rows.items()})
         generated = conversations.generate(
             {row: live.appended for row, live in rows.items()},
             {row: child_seed(live.episode.seed, "turn", turn) for row, live in rows.items()},

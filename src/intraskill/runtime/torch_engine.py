@@ -8,7 +8,7 @@ the token's index alone; other rows can change it only through rounding.
 Shape letters: B rows, n rows in use, Q new tokens, W cache width, D hidden width, V vocabulary.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from transformers import DynamicCache
 from transformers.cache_utils import Cache, DynamicLayer
 
 from intraskill.method.errors import ConfigError, offenders
+from intraskill.runtime.constrained import Guide, unpacked
 from intraskill.runtime.policy import Generation, Policy
 from intraskill.runtime.row_cache import RowLayer, Window
 
@@ -33,6 +34,9 @@ class TorchEngine:
         temperature: sampling temperature; 0 takes the likeliest token, with log-probability 0.
         max_new_tokens: limit of one action.
         prefill_tokens: most tokens, padding included, of one forward pass over prompts or observations.
+
+    Attributes:
+        prefilled: tokens forwarded so far that were not sampled: prompts and observations, without padding.
 
     Raises:
         ConfigError: if the model keeps anything but plain keys and values (sliding windows, recurrent states).
@@ -60,9 +64,16 @@ class TorchEngine:
         self.max_new_tokens = max_new_tokens
         self.prefill_tokens = prefill_tokens
         self.num_layers = int(config.num_hidden_layers)
+        self.prefilled = 0
+        self._counting = Lock()
 
     def serve(self, checkpoint: str) -> None:
         """Do nothing: the policy's own weights are read at every call."""
+
+    def count(self, prefilled: int) -> None:
+        """Add to ``prefilled``; threads may run conversations at once."""
+        with self._counting:
+            self.prefilled += prefilled
 
     def open(self, prompts: Sequence[tuple[int, ...]]) -> "TorchConversations":
         """Start one conversation per prompt; equal prompts are prefilled once."""
@@ -98,8 +109,13 @@ class TorchConversations:
         self._pending = [prompt[-1:] for prompt in prompts]
         self._length = [len(prompt) - 1 for prompt in prompts]
         self._width = 0
+        self._guides: Mapping[int, Guide] = {}
         if prompts:
             self._prefill([prompt[:-1] for prompt in prompts])
+
+    def restrict(self, guides: Mapping[int, Guide]) -> None:
+        """Let the next action of each row take only the tokens that its guide allows."""
+        self._guides = guides
 
     @torch.no_grad()
     def generate(self, appended: Mapping[int, Sequence[int]], seeds: Mapping[int, int]) -> dict[int, Generation]:
@@ -111,6 +127,9 @@ class TorchConversations:
         active = self._gather({slot for slot, row in enumerate(self._row_at) if row in appended})
         for row, tokens in appended.items():
             self._pending[row] = (*self._pending[row], *tokens)
+        # After an action, the first pending token was sampled.
+        engine.count(sum(len(self._pending[row]) - (row in self._acted) for row in appended))
+        self._acted.update(appended)
         draws = {row: np.random.Generator(np.random.Philox(key=seeds[row])).random(limit) for row in appended}
         uniforms = torch.from_numpy(np.stack([draws[row] for row in self._row_at[:active]])).to(engine.policy.device)
         tokens_of: dict[int, list[int]] = {row: [] for row in appended}
@@ -118,13 +137,15 @@ class TorchConversations:
         done: set[int] = set()
         logits = self._feed_pending(active)
         for index in range(limit):
-            sampled, chosen = engine.draw(logits, uniforms[:, index])
+            sampled, chosen = engine.draw(self._restricted(logits, done), uniforms[:, index])
             tokens, logprobs = sampled.tolist(), chosen.tolist()
             for slot, row in enumerate(self._row_at[:active]):
                 if row not in done:
                     tokens_of[row].append(tokens[slot])
                     logprobs_of[row].append(logprobs[slot])
                     self._pending[row] = (tokens[slot],)
+                    if row in self._guides:
+                        self._guides[row].advance(tokens[slot])
                     if tokens[slot] == engine.stop_id:
                         done.add(row)
             running = [slot for slot, row in enumerate(self._row_at[:active]) if row not in done]
@@ -139,6 +160,16 @@ class TorchConversations:
             row: Generation(tuple(tokens_of[row]), tuple(logprobs_of[row]), tokens_of[row][-1] == engine.stop_id)
             for row in appended
         }
+
+    def _restricted(self, logits_BV: torch.Tensor, done: Set[int]) -> torch.Tensor:
+        """Take the tokens that the guides forbid out of the distribution; rows that are done stay as they are."""
+        if not self._guides:
+            return logits_BV
+        size = -(-logits_BV.shape[1] // 32) * 4
+        rows = self._row_at[: len(logits_BV)]
+        sets = [b"\xff" * size if row in done else self._guides[row].allowed() for row in rows]
+        packed = torch.frombuffer(bytearray(b"".join(sets)), dtype=torch.uint8).view(len(sets), size)
+        return logits_BV.masked_fill(~unpacked(packed.to(logits_BV.device), logits_BV.shape[1]), float("-inf"))
 
     def _gather(self, wanted: set[int]) -> int:
         """Move the wanted slots to the front by pairwise swaps; return how many there are."""
@@ -161,6 +192,7 @@ class TorchConversations:
         distinct = sorted((prompt for prompt in rows_of if prompt), key=len)
         self._width = max(len(prompt) for prompt in prompts)
         backbone, device = self._engine.policy.backbone, self._engine.policy.device
+        self._engine.count(sum(map(len, distinct)))
         for chunk in _by_padded_size([len(prompt) for prompt in distinct], self._engine.prefill_tokens):
             batch = [distinct[index] for index in chunk]
             cache = DynamicCache(config=self._engine.policy.causal.config)

@@ -10,6 +10,7 @@ from intraskill.method.randomness import content_hash
 from intraskill.method.rollouts import Episode, GroupResult, Rollout
 from intraskill.runtime.chat import BASE_SYSTEM, ChatCodec
 from intraskill.runtime.checkpoints import load_checkpoint, save_checkpoint, weights_hash
+from intraskill.runtime.constrained import Constraint
 from intraskill.runtime.policy import Engine, Policy
 from intraskill.runtime.rollout import RolloutLimits, run_episodes
 from intraskill.runtime.torch_engine import TorchEngine
@@ -56,10 +57,16 @@ class TorchLearner:
             max_new_tokens=settings.max_new_tokens,
         )
         s = settings
+        self._constraint = None
+        if s.constrained:
+            if engine is not None:
+                raise ConfigError("rollout.constrained works with rollout.engine=torch only; set one of the two")
+            self._constraint = Constraint(policy.tokenizer, policy.head.weight.shape[0], self.codec.stop_id)
         self._limits = RolloutLimits(s.max_turns, s.max_new_tokens, s.max_context, s.rollout_batch, s.workers)
-        self._updater = Updater(policy, settings)
+        self._updater = Updater(policy, settings, self._constraint)
         self._frozen_hash = weights_hash(policy.frozen())
         self._checkpoint: str | None = None
+        self._prefill_ratio = 0.0  # of the last `run` only, so that a resumed run logs the same
 
     @property
     def checkpoint(self) -> str:
@@ -73,16 +80,26 @@ class TorchLearner:
     def conditions(self) -> dict[str, str]:
         """Hashes of sampling, prompt and environment: what a pair must have in common besides the weights."""
         s = self.settings
-        sampling = content_hash(s.temperature, "top_p", 1.0, s.max_turns, s.max_new_tokens, s.max_context)
+        restricted = ("constrained",) if s.constrained else ()
+        sampling = content_hash(s.temperature, "top_p", 1.0, s.max_turns, s.max_new_tokens, s.max_context, *restricted)
         return {"sampling": sampling, "prompt": self.codec.hash, "environment": self.env.version}
 
     def run(self, episodes: Sequence[Episode]) -> tuple[Rollout, ...]:
         """Run every episode at the current weights, in order."""
         self.engine.serve(self.checkpoint)
-        return run_episodes(episodes, self.env, self.engine, self.codec, self._limits, self.checkpoint)
+        limits = self._limits
+        before = getattr(self.engine, "prefilled", 0)
+        rollouts = run_episodes(
+            episodes, self.env, self.engine, self.codec, limits, self.checkpoint, constraint=self._constraint
+        )
+        self._prefill_ratio = (getattr(self.engine, "prefilled", 0) - before) / max(given_tokens(rollouts), 1)
+        return rollouts
 
     def update(self, groups: Sequence[GroupResult]) -> dict[str, Any]:
         """Take ``updates_per_batch`` optimizer steps on the groups that carry signal.
+
+        Beside the update's own metrics, ``rollout/prefill_ratio`` tells how many prompt and observation tokens the
+        last `run` forwarded for each one that had to be; 1 is the limit.
 
         Faulted rollouts are left out of their group; a group whose rewards do not differ teaches nothing.
 
@@ -92,7 +109,10 @@ class TorchLearner:
             ValueError: if the rollouts of a group do not share one prompt.
         """
         self._checkpoint = None
-        return self._updater.update(groups)
+        metrics = self._updater.update(groups)
+        if self._prefill_ratio:
+            metrics["rollout/prefill_ratio"] = self._prefill_ratio
+        return metrics
 
     def save(self, directory: Path) -> None:
         """Write weights and optimizer state into ``directory``, the manifest last."""
@@ -117,3 +137,9 @@ class TorchLearner:
         if facts.get("dense_fallback") and self._updater.layout != "dense":
             self._updater.fall_back(str(facts["dense_fallback"]))
         self._checkpoint = None
+
+
+def given_tokens(rollouts: Sequence[Rollout]) -> int:
+    """Return how many tokens were given to the policy, those of equal prompts counted once."""
+    prompts = {rollout.prompt_ids for rollout in rollouts}
+    return sum(map(len, prompts)) + sum(len(r.loss_mask) - sum(r.loss_mask) for r in rollouts)

@@ -36,6 +36,7 @@ class TrainerSettings:
         max_turns: actions per episode.
         max_new_tokens: tokens per action.
         max_context: tokens per episode, prompt included.
+        constrained: sample only what the page admits, and renormalise log-probabilities over the same tokens.
         rollout_batch: episodes that run at once.
         workers: threads that share rollout batches and micro-batches; more than one pays for small models on a CPU
             (`replicas`), and the environment must then serve sessions from several threads.
@@ -61,6 +62,7 @@ class TrainerSettings:
     max_turns: int = 10
     max_new_tokens: int = 32
     max_context: int = 1024
+    constrained: bool = False
     rollout_batch: int = 64
     workers: int = 1
     mismatch_cap: float = 0.0

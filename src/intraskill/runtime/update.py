@@ -14,6 +14,7 @@ import torch
 
 from intraskill.method.errors import ConfigError, NothingToLearnError, offenders
 from intraskill.method.rollouts import GroupResult, Rollout
+from intraskill.runtime.constrained import Constraint
 from intraskill.runtime.grpo import (
     BatchTotals,
     Objective,
@@ -56,6 +57,7 @@ class Updater:
     Args:
         policy: what is trained.
         settings: every knob.
+        constraint: what restricted the sampling, if anything; log-probabilities are renormalised over the same tokens.
 
     Attributes:
         steps: optimizer steps taken.
@@ -63,10 +65,11 @@ class Updater:
         fallback: why the layout is dense although a shared prefix was asked for; empty when it is not.
     """
 
-    def __init__(self, policy: Policy, settings: TrainerSettings) -> None:
+    def __init__(self, policy: Policy, settings: TrainerSettings, constraint: Constraint | None = None) -> None:
         s = settings
         longest = min(s.max_turns * s.max_new_tokens, s.max_context)
         self.policy, self.settings = policy, settings
+        self._constraint = constraint
         self.optimizer = torch.optim.AdamW(
             list(policy.trainable().values()), lr=s.lr, betas=s.betas, weight_decay=s.weight_decay
         )
@@ -220,6 +223,7 @@ class Updater:
             temperature=s.temperature,
             layout=self.layout,
             checkpoint_activations=s.checkpoint_activations,
+            allowed=None if self._constraint is None else self._constraint.allowed(rollouts),
         )
 
     @torch.no_grad()
