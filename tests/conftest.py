@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 GOLDEN = Path(__file__).parent / "golden"
+# Generated worlds are kept between test runs, but beside the checkout and not among the user's own files.
+os.environ.setdefault("INTRASKILL_CACHE", str(Path(__file__).parents[1] / ".pytest_cache" / "worlds"))
 
 
 @pytest.fixture

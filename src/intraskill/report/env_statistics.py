@@ -63,6 +63,8 @@ def statistics(
     }
     if isinstance(environment, Shop):
         found["shop"] = _shop(environment)
+        if loaded := getattr(environment, "loaded", None):
+            found["files"] = {"excluded": [asdict(row) for row in loaded.excluded], "notes": list(loaded.notes)}
         if prove:
             found |= _proof(environment)
     return found

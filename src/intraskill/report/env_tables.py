@@ -6,6 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from intraskill.method.errors import offenders
 from intraskill.method.tasks import SPLITS
 
 HIDDEN = 12
@@ -45,6 +46,10 @@ def _rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield f"slice: {name}", shown
     for name, value in found.get("shop", {}).items():
         yield name, _value(value)
+    if files := found.get("files"):
+        left_out = [f"{row['id']} ({row['reason']})" for row in files["excluded"]]
+        yield "rows not loaded", offenders(left_out) + "; all of them with --json" if left_out else "none"
+        yield from (("note", note) for note in files["notes"])
     if proof := found.get("proof"):
         tasks, mean, most = proof["tasks"], proof["mean_actions"], proof["most_actions"]
         yield (

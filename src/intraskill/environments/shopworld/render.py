@@ -40,7 +40,7 @@ def _results(state: State, words: Strings) -> list[str]:
     labels = words.labels
     head = (
         f"{labels['results']}: {labels['query']} {state['search_text']!r}, {labels['page']} {state['page']}/"
-        f"{state['total_pages']}, {labels['found']} {state['total_results']}"
+        f"{max(1, state['total_pages'])}, {labels['found']} {state['total_results']}"
     )
     rows = [_row(row, words) for row in state["products"]] or [labels["nothing"]]
     return [head, *rows]
@@ -59,12 +59,15 @@ def _product(state: State, words: Strings) -> list[str]:
     picked = words.separator.join(f"{axis}={value}" for axis, value in chosen.items()) or labels["none"]
     missing = words.separator.join(state["missing_option_axes"]) or labels["none"]
     details = [f"{labels['details']}: {bullet}" for bullet in product["bullets"]]
+    facts = {  # files of users leave some of these blank
+        "brand": product["brand"],
+        "category": " › ".join(product["category"]),
+        "price": f"{labels['currency']}{state['selected_price']:g}",
+        "features": words.separator.join(product["key_attributes"]),
+    }
     return [
         f"{product['id']} | {product['title']}",
-        f"{labels['brand']}: {product['brand']}",
-        f"{labels['category']}: {' › '.join(product['category'])}",
-        f"{labels['price']}: {labels['currency']}{state['selected_price']:g}",
-        f"{labels['features']}: {words.separator.join(product['key_attributes'])}",
+        *(f"{labels[name]}: {value}" for name, value in facts.items() if value),
         *details,
         *axes,
         f"{labels['chosen']}: {picked}",
