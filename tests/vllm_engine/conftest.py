@@ -24,3 +24,9 @@ def model_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def policy(model_dir: Path) -> Policy:
     return load_policy(model_dir, lora=LORA)
+
+
+@pytest.fixture(scope="session")
+def wide_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Wide enough for vLLM, which wants heads of 32 or more on a CPU; its actions end now and then."""
+    return write_model(tmp_path_factory.mktemp("wide"), hidden=128, ending=8.0)

@@ -23,11 +23,17 @@ SERVERS = [
 ]
 
 
-def test_the_engine_is_the_one_that_the_config_names(policy: Policy, model_dir: Path) -> None:
+def test_the_engine_is_the_one_that_the_config_names(
+    policy: Policy, model_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = compose(["+exp=tiny_kill", *SERVERS])
     assert isinstance(vllm_engine_of(config.rollout, policy, model_dir), VllmServerEngine)
-    config.rollout.engine = "vllm"
+    config.rollout.engine, config.rollout.vllm.version = "vllm", "0.31"
+    monkeypatch.setattr("intraskill.runtime.vllm_engine.version", {"vllm": "0.31.0"}.__getitem__)
     assert isinstance(vllm_engine_of(config.rollout, policy, model_dir), VllmEngine)
+    config.rollout.vllm.version = "0.30"
+    with pytest.raises(ConfigError, match=r"this environment runs vLLM 0\.31\.0, but rollout\.vllm\.version=0\.30"):
+        vllm_engine_of(config.rollout, policy, model_dir)
 
 
 def test_further_arguments_of_vllm_are_words_of_the_command_line() -> None:
@@ -64,9 +70,8 @@ def test_without_vllm_the_error_says_what_to_do(
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr("intraskill.runtime.vllm_engine.version", missing)
-    engine = VllmEngine(policy, model_dir, SamplingSettings(2))
     with pytest.raises(ConfigError, match="needs vLLM, which is not installed; run pip install"):
-        engine.serve("c1")
+        VllmEngine(policy, model_dir, SamplingSettings(2))
     with pytest.raises(ConfigError, match="make test-vllm"):
         installed_vllm()
 

@@ -14,7 +14,9 @@ from vllm_engine.completion_server import CompletionModel, Refusal, RunningServe
 from vllm_engine.conftest import LORA
 from vllm_engine.toy_steps import step
 
+from intraskill.config import Config
 from intraskill.method.errors import ConfigError, EngineError
+from intraskill.report.doctor import examine
 from intraskill.runtime.policy import Policy, load_policy
 from intraskill.runtime.stateless import SamplingSettings
 from intraskill.runtime.trainer import TorchLearner, TrainerSettings
@@ -311,3 +313,13 @@ def test_a_learner_trains_on_what_a_restarting_server_sampled(model_dir: Path) -
             assert metrics["train/logprob_gap"] < LOGPROB_TOLERANCE
         assert server.model.requests[LOAD] >= 2
     assert torch.isfinite(torch.tensor(metrics["train/loss"]))
+
+
+def test_doctor_says_whether_a_server_is_what_the_run_expects(server: RunningServer) -> None:
+    config = Config()
+    config.env.preset, config.rollout.engine, config.rollout.max_context = "tiny", "vllm_server", 600
+    config.rollout.vllm.urls = [server.url]
+    assert (True, f"the vLLM server at {server.url} serves start") in examine(config)
+    server.model.version = "0.30.0"
+    (finding,) = [words for met, words in examine(config) if not met and "vLLM" in words]
+    assert "runs vLLM 0.30.0, but rollout.vllm.version=0.31 is expected" in finding

@@ -23,8 +23,10 @@ def examine(config: Config) -> list[Finding]:
         installed = version_of(package)
         found.append((installed is not None, f"{package} {installed or 'is missing: run make setup'}"))
     found += [_torch(config), _policy(config), _environment(config), _disk(config)]
-    if config.rollout.engine != "torch":
+    if config.rollout.engine == "vllm":
         found.append(_importable("vllm"))
+    elif config.rollout.engine == "vllm_server":
+        found += [_vllm_server(config, url) for url in config.rollout.vllm.urls]
     if config.proposer.name == "openai":
         found.append((config.proposer.api_key_env in os.environ, f"API key in ${config.proposer.api_key_env}"))
     return found
@@ -69,6 +71,21 @@ def _disk(config: Config) -> Finding:
         place = place.parent
     free = shutil.disk_usage(place).free
     return free > FREE_BYTES and os.access(place, os.W_OK), f"{free / 2**30:.0f} GiB free and writable at {place}"
+
+
+def _vllm_server(config: Config, url: str) -> Finding:
+    from intraskill.runtime.stateless import SamplingSettings
+    from intraskill.runtime.vllm_client import ServerSettings, VllmClient
+
+    knobs = config.rollout.vllm
+    settings = ServerSettings(knobs.served_model, knobs.version, knobs.api_key_env, patience_s=3.0)
+    client = VllmClient(url, settings, SamplingSettings(stop_id=-1, max_context=config.rollout.max_context))
+    try:
+        return True, f"{client.name} serves {client.admit()}"
+    except IntraSkillError as error:
+        return False, str(error)
+    finally:
+        client.close()
 
 
 def _importable(name: str) -> Finding:

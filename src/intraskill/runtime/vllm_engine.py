@@ -35,6 +35,8 @@ _CPU_SURROUNDINGS = {
     # vLLM would move this process's threads, the trainer's among them, to cores of its choice.
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
 }
+_SHARE_OF_GPU = 0.45
+"""vLLM would take nearly all of the memory; the trainer lives on the same device."""
 
 
 class VllmEngine:
@@ -49,7 +51,7 @@ class VllmEngine:
         tolerance: see `EngineProbe`.
 
     Raises:
-        ConfigError: for an adapter of too large a rank.
+        ConfigError: for an adapter of too large a rank, or when vLLM is missing or of another version.
     """
 
     def __init__(
@@ -63,10 +65,11 @@ class VllmEngine:
         tolerance: float = 0.0,
     ) -> None:
         self._lora_rank = _lora_rank(policy)
+        check_version(installed_vllm(), expected, "this environment")
         self.probe = EngineProbe(policy, sampling.temperature, tolerance)
         self._policy, self._directory, self._sampling = policy, directory, sampling
         self._probing = replace(sampling, stop_id=-1, max_new_tokens=PROBE_TOKENS)
-        self._options, self._expected = dict(options or {}), expected
+        self._options = dict(options or {})
         self._llm: Any = None
         # One batch at a time: the rows of two batches in one forward pass would change each other's rounding.
         self._lock = threading.Lock()
@@ -79,7 +82,7 @@ class VllmEngine:
         """Sample from the policy's weights as they are now; ``checkpoint`` is their hash.
 
         Raises:
-            ConfigError: when vLLM is missing, of another version, or cannot serve this policy.
+            ConfigError: when vLLM cannot serve this policy.
             EngineError: when it does not sample from the policy after the swap.
         """
         with self._lock:
@@ -143,9 +146,6 @@ class VllmEngine:
         on_cpu = self._policy.device.type == "cpu"
         for name, value in (_SURROUNDINGS | (_CPU_SURROUNDINGS if on_cpu else {})).items():
             os.environ.setdefault(name, value)
-        check_version(installed_vllm(), self._expected, "this environment")
-        from vllm import LLM
-
         room = len(self.probe.prompt_ids) + PROBE_TOKENS
         arguments: dict[str, Any] = {
             "model": str(directory),
@@ -162,10 +162,14 @@ class VllmEngine:
             arguments |= {"enable_lora": True, "max_lora_rank": reserved, "max_loras": 2}
         if on_cpu:
             arguments |= {"enforce_eager": True, "kv_cache_memory_bytes": 1 << 30}
+        else:
+            arguments["gpu_memory_utilization"] = _SHARE_OF_GPU
         set_threads = torch.set_num_threads
         try:
+            from vllm import LLM
+
             return LLM(**(arguments | self._options))
-        except (ValueError, TypeError, RuntimeError) as error:
+        except (ImportError, ValueError, TypeError, RuntimeError) as error:
             raise ConfigError(
                 f"vLLM cannot serve {directory}: {type(error).__name__}: {str(error)[:300]}; see "
                 "rollout.vllm.options, or use rollout.engine=torch"
