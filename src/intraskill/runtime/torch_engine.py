@@ -9,6 +9,7 @@ Shape letters: B rows, n rows in use, Q new tokens, W cache width, D hidden widt
 """
 
 from collections.abc import Mapping, Sequence, Set
+from threading import Lock
 
 import numpy as np
 import torch
@@ -109,6 +110,7 @@ class TorchConversations:
         self._pending = [prompt[-1:] for prompt in prompts]
         self._length = [len(prompt) - 1 for prompt in prompts]
         self._width = 0
+        self._acted: set[int] = set()
         self._guides: Mapping[int, Guide] = {}
         if prompts:
             self._prefill([prompt[:-1] for prompt in prompts])
@@ -165,7 +167,7 @@ class TorchConversations:
         """Take the tokens that the guides forbid out of the distribution; rows that are done stay as they are."""
         if not self._guides:
             return logits_BV
-        size = -(-logits_BV.shape[1] // 32) * 4
+        size = -(-logits_BV.shape[1] // 8)
         rows = self._row_at[: len(logits_BV)]
         sets = [b"\xff" * size if row in done else self._guides[row].allowed() for row in rows]
         packed = torch.frombuffer(bytearray(b"".join(sets)), dtype=torch.uint8).view(len(sets), size)
