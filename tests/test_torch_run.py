@@ -42,6 +42,8 @@ def letter_config(place: Path, name: str) -> Config:
     config.grpo.steps_per_round, config.grpo.save_every_steps, config.grpo.lr = 4, 2, 1e-3
     config.frontier.max_tasks, config.triage.reruns, config.final.tasks = 2, 2, 6
     config.frontier.max_mean = config.frontier.max_std = 0.2
+    if name.startswith("lora"):
+        config.policy.lora_rank, config.grpo.updates_per_batch, config.workers = 4, 2, 2
     return config
 
 
@@ -52,17 +54,18 @@ def live(place, name, syncs=0):
 
 
 @pytest.mark.slow
-def test_a_killed_torch_run_resumes_to_the_same_weights_skill_and_metrics(tmp_path):
+@pytest.mark.parametrize("kind", ["", "lora-"], ids=["full weights", "adapter, two steps per batch, two workers"])
+def test_a_killed_torch_run_resumes_to_the_same_weights_skill_and_metrics(tmp_path, kind):
     write_model(tmp_path / "model")
     (tmp_path / "draft.md").write_text(SKILL.to_markdown())
-    whole = live(tmp_path, "whole")
+    whole = live(tmp_path, f"{kind}whole")
     assert whole.returncode == 0, whole.stderr
     syncs = int(whole.stdout)
-    first = live(tmp_path, "killed", syncs // 3)
-    second = live(tmp_path, "killed", syncs // 3)
+    first = live(tmp_path, f"{kind}killed", syncs // 3)
+    second = live(tmp_path, f"{kind}killed", syncs // 3)
     assert first.returncode == second.returncode == -signal.SIGKILL
-    assert live(tmp_path, "killed").returncode == 0
-    expected, found = content(tmp_path / "whole"), content(tmp_path / "killed")
+    assert live(tmp_path, f"{kind}killed").returncode == 0
+    expected, found = content(tmp_path / f"{kind}whole"), content(tmp_path / f"{kind}killed")
     assert [name for name in {*found, *expected} if found.get(name) != expected.get(name)] == []
     weights = "checkpoint/weights.safetensors"
     assert expected[f"round_000/{weights}"] != expected[f"round_001/{weights}"]

@@ -121,3 +121,13 @@ def test_chunks_hold_every_index_once_within_the_budget() -> None:
     assert sorted(index for chunk in chunks for index in chunk) == list(range(len(sizes)))
     assert all(len(chunk) == 1 or len(chunk) * sizes[chunk[-1]] <= 120 for chunk in chunks)
     assert len(chunks) < len(sizes)
+
+
+def test_prompts_and_observations_are_prefilled_once_however_often_a_row_acts(policy: Policy) -> None:
+    engine = TorchEngine(policy, stop_id=STOP, max_new_tokens=12)
+    leaves = {0: 2, 3: 1}
+    play(engine, 4, leaves)
+    observed = sum(len(suffix(row, turn)) for row in range(len(PROMPTS)) for turn in range(1, leaves.get(row, 4)))
+    # The last token of a prompt is fed by each row for itself: its output is what the first token is drawn from.
+    prompts = sum(len(prompt) - 1 for prompt in set(PROMPTS)) + len(PROMPTS)
+    assert engine.prefilled == prompts + observed
