@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from environments.faulty_servers import AgentGymShop, Fault, UpstreamShop, serving
 
-from intraskill.environments.leaks import leaks
+from intraskill.environments.leaks import FORBIDDEN_KEYS, is_private_key, leaks
 from intraskill.environments.remote.faults import RemoteFault
 from intraskill.environments.remote.pages import Browser, TextPage, split_parts, without_request
 from intraskill.environments.remote_shop import RemoteShop
@@ -346,3 +346,14 @@ def test_the_request_is_taken_off_a_page_once_and_nothing_else() -> None:
     assert without_request(parts) == ("Find a mug", ("Search",))
     assert without_request(["需求:", "买  杯子", "搜索页"], "买 杯子") == ("", ("搜索页",))
     assert without_request(["Back to Search", "Mug"], "") == ("", ("Back to Search", "Mug"))
+
+
+# -- keys that tell an answer ------------------------------------------------------------------------------------
+
+
+def test_a_key_is_private_in_any_case_and_with_or_without_underscores() -> None:
+    for name in FORBIDDEN_KEYS:
+        camel = "".join(word.title() for word in name.split("_"))
+        assert all(map(is_private_key, (name, name.upper(), name.replace("_", "-"), f"_{name}", camel)))
+    for name in ("goalkeeper", "目标goal", "reason", "price", "", 3):
+        assert not is_private_key(name)

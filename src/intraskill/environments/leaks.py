@@ -20,20 +20,25 @@ _IN_TEXT = re.compile(
     r"|reason_key|reward_detail)\b|__reasoning__"
 )
 _DATA_KEYS = ("available_options", "selected_options")  # their keys are a product's own axes, whatever those are called
-_NOT_LETTERS = re.compile(r"[^a-z0-9]")
+_PUNCTUATION = re.compile(r"[\W_]")
 
 
 def _plain(key: object) -> str:
-    return _NOT_LETTERS.sub("", str(key).casefold())
+    return _PUNCTUATION.sub("", str(key).casefold())
 
 
 _FORBIDDEN = frozenset(map(_plain, FORBIDDEN_KEYS))
 
 
+def is_private_key(name: object) -> bool:
+    """Return whether a key alone tells an answer, in any case, with or without punctuation: also ``goalOptions``."""
+    return _plain(name) in _FORBIDDEN
+
+
 def leaks(shown: object, secrets: Collection[str] = (), said: Collection[str] = ()) -> tuple[str, ...]:
     """Return where ``shown`` holds an answer, as paths such as ``product.goal_options``; empty when nowhere.
 
-    Keys are compared without case and punctuation, so ``goalOptions`` is found too.
+    Keys are judged by `is_private_key`.
 
     Args:
         shown: a page text, an observation state, a persona: anything that a policy or an analyst may read.
@@ -49,7 +54,7 @@ def _walk(shown: object, path: str, secrets: Collection[str], own: Collection[st
     if isinstance(shown, Mapping):
         for key, value in shown.items():
             inner = f"{path}.{key}" if path else str(key)
-            if _plain(key) in _FORBIDDEN and not path.endswith(_DATA_KEYS):
+            if is_private_key(key) and not path.endswith(_DATA_KEYS):
                 yield inner
             else:
                 yield from _walk(value, inner, secrets, own)
