@@ -5,7 +5,7 @@
 three meanings of β: the chunk alone against no skill, its mean effect over what else is shown, and the best additive
 approximation. Intervals of the coverages: 95 %, over gates.
 
-    python scripts/gate_coverage.py               # → docs/results/gate_coverage.csv, about three minutes on one core
+    python scripts/gate_coverage.py               # → docs/results/gate_coverage.csv, about two minutes on one core
 """
 
 import argparse

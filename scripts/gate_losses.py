@@ -7,7 +7,7 @@ candidate. ``carry-over``: two earlier gates of the same size are remembered, wh
 Rollouts for the published loss are read off log-linear interpolation over the sizes; intervals: 95 %, gates redrawn
 from the normal law of the mean losses.
 
-    python scripts/gate_losses.py                 # → docs/results/gate_losses.csv, about four minutes on one core
+    python scripts/gate_losses.py                 # → docs/results/gate_losses.csv, about two minutes on one core
 """
 
 import argparse

@@ -6,7 +6,7 @@ standard error (the SD of β̂ over simulated gates), in two accountings: every 
 task is wanted anyway, as the reported skill-free score, and only rollouts beyond it count. Then every candidate design
 runs at the goal's budget, 0.40 and 0.60 of the published rollouts, and its errors are counted directly.
 
-    python scripts/gate_savings.py                # → docs/results/gate_savings.csv, about five minutes on one core
+    python scripts/gate_savings.py                # → docs/results/gate_savings.csv, about two minutes on one core
 """
 
 import argparse
