@@ -192,7 +192,10 @@ def policy_directory(path: str) -> Path:
     """
     directory = PACKAGE / "policies" / "tiny" if path == "tiny" else Path(path)
     if not directory.is_dir():
-        raise ConfigError(f"policy.path={path}: {directory} is not a directory; give one that holds config.json")
+        raise ConfigError(
+            f"policy.path={path}: {directory} is not a directory; give one that holds config.json, or let "
+            "intraskill warmstart make it"
+        )
     return directory
 
 

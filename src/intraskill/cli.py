@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from intraskill.commands import Command, env, gate, validate
+from intraskill.commands import Command, env, gate, validate, warmstart
 from intraskill.config import Config, check, flatten, unflatten
 from intraskill.method.errors import ConfigError, IntraSkillError
 
@@ -78,6 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     skill.add_argument("source", metavar="RUN_OR_FILE")
     env.add(verb, partial(compose, experiment=None))
     gate.add(verb)
+    warmstart.add(verb, compose)
     verb("doctor", "check that this machine has what a run needs", _doctor)
     return parser
 

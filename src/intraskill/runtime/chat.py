@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from intraskill.environments.protocol import ToolSpec
+from intraskill.environments.tool_calls import write_call
 from intraskill.method.errors import ConfigError
 from intraskill.method.randomness import content_hash
 
@@ -23,7 +24,8 @@ class ChatCodec:
     Args:
         tokenizer: with a chat template that knows tools and tool messages.
         tools: tool schemas.
-        system: first sentence of every system message; the visible skill follows it.
+        system: first sentence of every system message; the visible skill follows it. A template that leaves tools out
+            gets them here, as the calls that an answer may consist of.
         options: further variables of the template, such as ``enable_thinking``.
 
     Raises:
@@ -48,6 +50,8 @@ class ChatCodec:
         added = tokenizer.added_tokens_decoder.values()
         self._special = sorted(token.content for token in added if token.special and len(token.content) > 1)
         self._before, self._after = self._suffix()
+        if self._tools and self._first(self._tools) == self._first(None):
+            self._system = f"{system}\n\n{_calls(self._tools)}"
 
     @functools.cached_property
     def hash(self) -> str:
@@ -96,6 +100,11 @@ class ChatCodec:
         )
         return text
 
+    def _first(self, tools: list[ToolSpec] | None) -> str:
+        return self._render(
+            [{"role": "system", "content": self._system}, {"role": "user", "content": "request"}], tools
+        )
+
     def _suffix(self) -> tuple[str, str]:
         """Template text before and after an observation, from one dummy conversation."""
         messages = [
@@ -114,3 +123,13 @@ class ChatCodec:
             )
         before, _, after = after_answer.removeprefix(eos).partition(_PAGE)
         return before, after
+
+
+def _calls(tools: Sequence[ToolSpec]) -> str:
+    """Say which calls there are, for a template that does not."""
+    lines = ["# Tools", "Answer with one call."]
+    for tool in tools:
+        function = tool["function"]
+        parameter = next(iter(function["parameters"]["properties"]))
+        lines += [function.get("description", function["name"]), write_call(function["name"], parameter, "...")]
+    return "\n".join(lines)

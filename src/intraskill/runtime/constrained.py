@@ -24,7 +24,7 @@ QUERY_CHARACTERS = 60
 """Longest free text; it keeps an action well inside ``max_new_tokens``."""
 _KEPT_BYTES = 2**26
 _HOLE = "FREE-TEXT-6172"
-_PROBE = write_call("click", "value", "< prev 12")
+_PROBE = write_call("click", "value", "color=red 12")
 
 
 class Constraint:
@@ -105,7 +105,7 @@ class Constraint:
         matcher, fed = held
         matcher.consume_tokens(list(tokens[fed:]))
         held[1] = len(tokens)
-        packed: bytes = matcher.compute_bitmask()
+        packed: bytes = matcher.compute_bitmask()[: -(-self.vocabulary // 8)]
         if matcher.is_error():
             raise ValueError(f"constrained decoding failed after {len(tokens)} tokens: {matcher.get_error()}")
         with self._lock:

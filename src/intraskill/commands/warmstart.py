@@ -1,0 +1,59 @@
+"""`intraskill warmstart`: the start weights of an experiment, from scripted demonstrations of its shop."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from intraskill.commands import Verb
+from intraskill.config import Config
+from intraskill.method.errors import ConfigError
+
+Compose = Callable[[Sequence[str]], Config]
+
+
+def add(verb: Verb, compose: Compose) -> None:
+    """Register the command; ``compose`` turns overrides such as ``+exp=smollm`` into a config."""
+
+    def run(arguments: argparse.Namespace, overrides: list[str]) -> int:
+        return _warm_start(arguments, compose(overrides))
+
+    parser = verb("warmstart", "fine-tune start weights on demonstrations and write them to policy.path", run)
+    parser.add_argument("--from", dest="start", default="smollm2", help="smollm2 (default) or a model directory")
+    parser.add_argument("--demonstrations", type=int, default=320, metavar="N", help="episodes shown, each once")
+    parser.add_argument("--lr", type=float, default=1e-3, help="learning rate")
+    parser.add_argument("--out", metavar="DIR", help="where to write instead of policy.path")
+
+
+def _warm_start(arguments: argparse.Namespace, config: Config) -> int:
+    if arguments.demonstrations < 1:
+        raise ConfigError(f"--demonstrations={arguments.demonstrations}: give 1 or more")
+    if config.env.name != "shopworld":
+        raise ConfigError(f"demonstrations exist for env.name=shopworld only, not for {config.env.name!r}")
+    if config.policy.path == "tiny" and not arguments.out:
+        raise ConfigError("policy.path=tiny is shipped with the package; set policy.path or --out to a new directory")
+    out = Path(arguments.out or config.policy.path)
+    if out.exists():
+        raise ConfigError(f"{out} exists already; choose another directory, or delete it to make it anew")
+    from transformers.utils import logging
+
+    from intraskill.runtime.policy import LoraSettings
+    from intraskill.runtime.sft import SftSettings, fine_tune
+    from intraskill.runtime.shop_demonstrations import shop_examples
+    from intraskill.runtime.smollm import smollm_directory
+
+    logging.disable_progress_bar()
+    start = smollm_directory() if arguments.start == "smollm2" else Path(arguments.start)
+    examples = shop_examples(start, config.env.preset, config.env.options, arguments.demonstrations)
+    lora = LoraSettings(config.policy.lora_rank, config.policy.lora_alpha) if config.policy.lora_rank else None
+    settings = SftSettings(learning_rate=arguments.lr, lora=lora, threads=config.threads, seed=config.seed)
+    tokens = sum(len(ids) for ids, _ in examples)
+    sys.stdout.write(f"{len(examples)} demonstrations, {tokens:,} tokens, from {start}\n")
+    fine_tune(start, examples, out, settings, _print)
+    sys.stdout.write(f"Start weights: {out}\n")
+    return 0
+
+
+def _print(row: dict[str, float]) -> None:
+    sys.stdout.write(f"step {row['step']:.0f}: loss {row['loss']:.3f}, {row['seconds']:.0f} s\n")
+    sys.stdout.flush()

@@ -1,0 +1,160 @@
+"""Supervised warm start of any policy with TRL's trainer, on demonstrations in the policy's own chat template.
+
+A demonstration is encoded by the codec that rollouts use, so the loss sees exactly the tokens that the policy will see
+and sample, the end of each action included. Padding is told from tokens by length: where the pad token is the EOS
+token, telling it by its id would keep the policy from ever ending an action.
+"""
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from intraskill.method.errors import ConfigError, NothingToLearnError, offenders
+from intraskill.runtime.policy import LoraSettings, load_policy
+from intraskill.runtime.run_directory import directory_written_whole
+
+Example = tuple[list[int], list[int]]
+"""Token ids (T,), and a mask (T,) that is 1 on the tokens to learn."""
+
+RECORD = "warm_start.json"
+IGNORED = -100
+"""What the loss leaves out."""
+_SCRATCH = "trainer"
+
+
+@dataclass(frozen=True, slots=True)
+class SftSettings:
+    """Every knob of a warm start.
+
+    Attributes:
+        learning_rate: AdamW's, after a short linear warm-up, falling linearly to 0.
+        batch: demonstrations per optimizer step.
+        micro_batch: demonstrations per forward pass; on a CPU one is as fast as many, and pads nothing.
+        epochs: passes over the demonstrations.
+        lora: train an adapter and merge it once at the end; ``None`` trains all weights.
+        threads: torch threads.
+        seed: order of the demonstrations.
+    """
+
+    learning_rate: float = 1e-3
+    batch: int = 4
+    micro_batch: int = 1
+    epochs: int = 1
+    lora: LoraSettings | None = field(default_factory=LoraSettings)
+    threads: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if min(self.learning_rate, self.batch, self.micro_batch, self.epochs, self.threads) <= 0:
+            raise ConfigError("every setting of a warm start must be positive")
+        if self.batch % self.micro_batch:
+            raise ConfigError(f"micro_batch={self.micro_batch} does not divide batch={self.batch}")
+
+
+def fine_tune(
+    start: Path,
+    examples: Sequence[Example],
+    out: Path,
+    settings: SftSettings,
+    log: Callable[[dict[str, float]], None] = lambda row: None,
+) -> list[dict[str, float]]:
+    """Train the model of ``start`` on the examples and write model, tokenizer and ``warm_start.json`` into ``out``.
+
+    Args:
+        start: a model directory.
+        examples: encoded demonstrations.
+        out: a directory that does not exist yet; it appears whole or not at all.
+        settings: every knob.
+        log: called with ``step``, ``loss`` (nats per learnt token) and ``seconds`` after every optimizer step.
+
+    Returns:
+        The logged rows.
+
+    Raises:
+        ConfigError: if ``out`` exists, or an example is longer than the model's positions.
+        NothingToLearnError: if an example has no token to learn.
+    """
+    if out.exists():
+        raise ConfigError(f"{out} exists already; choose another directory, or delete it to make it anew")
+    if empty := [number for number, (_, mask) in enumerate(examples) if not any(mask[1:])]:
+        raise NothingToLearnError(f"{len(empty)} of {len(examples)} demonstrations teach nothing, {offenders(empty)}")
+    torch.set_num_threads(settings.threads)
+    policy = load_policy(start, lora=settings.lora)
+    longest, positions = max(len(ids) for ids, _ in examples), policy.causal.config.max_position_embeddings
+    if longest > positions:
+        raise ConfigError(f"a demonstration has {longest} tokens, more than the model's {positions} positions")
+    rows: list[dict[str, float]] = []
+
+    def note(row: dict[str, float]) -> None:
+        rows.append(row)
+        log(row)
+
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with directory_written_whole(out) as aside:
+        trainer = _trainer(policy.model, policy.tokenizer, examples, settings, aside, note)
+        trainer.train()
+        # Once, at the end: merging again and again would let the frozen weights drift.
+        model = policy.model if settings.lora is None else policy.model.merge_and_unload()
+        model.set_attn_implementation("sdpa")
+        shutil.rmtree(aside / _SCRATCH, ignore_errors=True)
+        model.to(torch.bfloat16).save_pretrained(aside)
+        policy.tokenizer.save_pretrained(aside)
+        facts = {"start": str(start), "examples": len(examples), "settings": asdict(settings), "rows": rows}
+        (aside / RECORD).write_text(json.dumps(facts, indent=2) + "\n")
+    return rows
+
+
+def _trainer(
+    model: Any,
+    tokenizer: Any,
+    examples: Sequence[Example],
+    settings: SftSettings,
+    directory: Path,
+    log: Callable[[dict[str, float]], None],
+) -> Any:
+    from datasets import Dataset
+    from transformers import TrainerCallback
+    from trl import SFTConfig, SFTTrainer
+
+    started = time.monotonic()
+
+    class Note(TrainerCallback):  # type: ignore[misc]
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+            if logs and "loss" in logs:
+                seconds = round(time.monotonic() - started, 1)
+                log({"step": float(state.global_step), "loss": round(float(logs["loss"]), 4), "seconds": seconds})
+
+    labels = [[t if kept else IGNORED for t, kept in zip(ids, mask, strict=True)] for ids, mask in examples]
+    steps = settings.epochs * -(-len(examples) // settings.batch)
+    config = SFTConfig(
+        output_dir=str(directory / _SCRATCH),
+        per_device_train_batch_size=settings.micro_batch,
+        gradient_accumulation_steps=settings.batch // settings.micro_batch,
+        num_train_epochs=settings.epochs,
+        learning_rate=settings.learning_rate,
+        warmup_steps=max(1, steps // 10),
+        lr_scheduler_type="linear",
+        logging_steps=1,
+        save_strategy="no",
+        report_to=[],
+        disable_tqdm=True,
+        seed=settings.seed,
+        data_seed=settings.seed,
+        bf16=False,
+        gradient_checkpointing=False,
+        max_length=None,
+        use_cpu=not torch.cuda.is_available(),
+        dataset_kwargs={"skip_prepare_dataset": True},
+    )
+    data = Dataset.from_dict({"input_ids": [ids for ids, _ in examples], "labels": labels})
+    trainer = SFTTrainer(model=model, args=config, train_dataset=data, processing_class=tokenizer, callbacks=[Note()])
+    for callback in ("PrinterCallback", "ProgressCallback"):
+        for known in [c for c in trainer.callback_handler.callbacks if type(c).__name__ == callback]:
+            trainer.remove_callback(known)
+    return trainer
