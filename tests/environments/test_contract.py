@@ -55,6 +55,22 @@ class NoTerminate(Hunt):
     terminate = None
 
 
+@breach("one_call")
+class HalfACharacter(Hunt):
+    def step(self, action):
+        if "\\ud83d" in action:
+            raise UnicodeEncodeError("utf-8", "\ud83d", 0, 1, "surrogates not allowed")
+        return super().step(action)
+
+
+@breach("one_call")
+class EndlessNesting(Hunt):
+    def step(self, action):
+        if "[" * 1000 in action:
+            raise RecursionError("maximum recursion depth exceeded")
+        return super().step(action)
+
+
 @breach("splits")
 class OneIdTwice(NumberHunt):
     def tasks(self, split):

@@ -172,6 +172,13 @@ def test_bad_settings_and_unknown_tasks_are_refused(world: ShopWorld) -> None:
         ("<tool_call>[1]</tool_call>", "invalid_format"),
         ("<tool_call>{", "invalid_format"),
         ('<tool_call>{"name": "click", "arguments": {"value": ""}}</tool_call>', "empty_argument"),
+        # half a character cannot be written to any file; its whole pair is one character
+        (r'<tool_call>{"name": "search", "arguments": {"query": "mug \ud83d"}}</tool_call>', "invalid_format"),
+        (r'<tool_call>{"name": "search", "arguments":{"query": "\ud83d\ude00"}}</tool_call>', ToolCall("search", "😀")),
+        # nesting without end
+        ("<tool_call>" + "[" * 1_000 + "</tool_call>", "invalid_format"),
+        ("<tool_call>" + "[" * 100_000 + "</tool_call>", "invalid_format"),
+        ('<tool_call>{"name":' + '{"a":' * 100_000 + "</tool_call>", "invalid_format"),
     ],
 )  # fmt: skip
 def test_exactly_one_well_formed_call_is_read(text: str, expected: ToolCall | str) -> None:

@@ -41,8 +41,9 @@ def read_call(text: str, parameters: dict[str, str]) -> ToolCall | str:
     try:
         call = json.loads(bodies[0])
         name, argument = call["name"], call["arguments"][parameters[call["name"]]]
-    except (ValueError, KeyError, TypeError):
+        str.encode(argument)  # JSON can escape half a character, which no file would take
+    except (ValueError, KeyError, TypeError, RecursionError):
         return "invalid_format"
-    if not isinstance(argument, str) or len(call["arguments"]) != 1:
+    if len(call["arguments"]) != 1:
         return "invalid_format"
     return ToolCall(name, argument.strip()) if argument.strip() else "empty_argument"

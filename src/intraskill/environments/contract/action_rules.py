@@ -12,6 +12,8 @@ from intraskill.method.errors import EnvironmentFault, SplitError
 
 EXECUTED = "executed"
 NONSENSE = "no such value 7f3a"
+NESTING = 100_000
+"""More brackets than any JSON reader opens."""
 
 
 def _opening(probe: Probe) -> Complaints:
@@ -92,6 +94,8 @@ def _malformed(tools: Collection[ToolSpec]) -> Iterator[tuple[str, str, str]]:
     yield example + "\n" + example, "multiple_actions_not_allowed", "two calls"
     yield example.replace("}\n</tool_call>", "\n</tool_call>"), "invalid_format", "broken JSON"
     yield call("no_such_tool", {"value": "1"}), "invalid_format", "unknown tool"
+    yield example.replace('"1"', r'"1 \ud83d"'), "invalid_format", "half a character"
+    yield f"<tool_call>{'[' * NESTING}</tool_call>", "invalid_format", f"{NESTING} opened brackets"
     for tool in tools:
         properties = tool["function"]["parameters"]["properties"]
         if len(properties) == 1 and all(schema.get("type") == "string" for schema in properties.values()):
