@@ -205,6 +205,22 @@ def test_the_oldest_files_are_forgotten(folder: Path, monkeypatch: pytest.Monkey
     cache.load_or_build(("plain", "tiny", 3), never)
 
 
+def test_a_users_own_files_beside_the_worlds_are_never_deleted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "KEPT_FILES", 1)
+    folder.mkdir()
+    own = [
+        folder / name
+        for name in ("my-world-notes.txt", "world-map.bin", "world-cup.csv", ".worlds", "hello-world-1.bin")
+    ]
+    left = [folder / name for name in (f"world-{content_hash('old')}.bin", ".world-k3v0_x1z")]
+    for age, file in enumerate([*own, *left]):
+        file.write_text("mine")
+        os.utime(file, (age, age))
+    cache.load_or_build(KEY, build)
+    assert all(file.exists() for file in own)
+    assert not any(file.exists() for file in left)  # ours, and beyond the number that is kept
+
+
 def test_the_directory_follows_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("INTRASKILL_CACHE", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))

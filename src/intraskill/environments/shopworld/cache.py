@@ -11,6 +11,7 @@ import io
 import json
 import logging
 import os
+import re
 import tempfile
 import unicodedata
 import zipfile
@@ -35,6 +36,7 @@ Loaded = tuple[Catalogue, Sequence[ShopTask], SearchIndex]
 MAGIC = b"intraskill-world-1\n"
 KEPT_FILES = 32
 _SOURCES = (".py", ".yaml", ".json", ".jsonl", ".txt", ".csv")
+_OWN_NAME = re.compile(r"world-[0-9a-f]{16}\.bin|\.world-[a-z0-9_]{8}")  # others' files may lie in the same directory
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _BROKEN = (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
 _PRODUCT = tuple(field.name for field in fields(Product))
@@ -138,7 +140,8 @@ def _forget_oldest(folder: Path) -> None:
     with contextlib.suppress(
         OSError
     ):  # another process may delete the same files; what a killed one left aside ages too
-        newest = sorted(folder.glob("*world-*"), key=lambda file: file.stat().st_mtime, reverse=True)
+        own = [file for file in folder.iterdir() if _OWN_NAME.fullmatch(file.name)]
+        newest = sorted(own, key=lambda file: file.stat().st_mtime, reverse=True)
         for file in newest[KEPT_FILES:]:
             file.unlink()
 
