@@ -58,6 +58,25 @@ BLUE_WHITE = {"颜色分类": "蓝色/白色"}
         # r_att: "nova" stands in the title only, "every day" in the bullets only: both are hits; "wool" is none
         (MUG, CHOSEN, replace(GOAL, attributes=("nova", "every day")), {"r_att": 1.0, "r_strict": 1.0}),
         (MUG, CHOSEN, replace(GOAL, attributes=("ceramic", "wool")), {"r_att": 0.5, "r_strict": 0.5}),
+        # each text on its own: what the end of one and the begin of the next say together is said by neither
+        (
+            replace(MUG, title="Steel travel", bullets=("mug lid",)),
+            {},
+            replace(GOAL, attributes=("travel mug",)),
+            {"r_att": 0.0},
+        ),
+        (
+            replace(MUG, title="Steel", bullets=("a travel", "mug lid")),
+            {},
+            replace(GOAL, attributes=("travel mug",)),
+            {"r_att": 0.0},
+        ),
+        (
+            replace(MUG, title="Steel", bullets=("a travel mug",)),
+            {},
+            replace(GOAL, attributes=("travel mug",)),
+            {"r_att": 1.0},
+        ),
         (MUG, CHOSEN, replace(GOAL, attributes=("ceramic", "every day", "wool")), {"r_att": 2 / 3}),
         # r_att 0 of 2; loose (0+2+1)/5 = 0.6
         (MUG, CHOSEN, replace(GOAL, attributes=("wool", "denim")), {"r_att": 0.0, "r_strict": 0.0, "r_loose": 0.6}),

@@ -45,6 +45,14 @@ TITLE_9 = " ".join(f"w{i}x" for i in range(9))  # nine words that no title here 
         # r_att: "machine wash" in the list, "daily wear" in a bullet only; "wool" nowhere: (1+2+1)/5
         (DRESS, CHOSEN, replace(GOAL, attributes=("machine wash", "wool")), {"r_att": 0.5, "r_loose": 0.8}),
         (DRESS, CHOSEN, replace(GOAL, attributes=("wool", "denim")), {"r_att": 0.0, "r_loose": 0.6, "r_strict": 0.0}),
+        # each text on its own: "travel" ends one bullet and "mug" begins the next
+        (
+            replace(DRESS, bullets=("for travel", "mug lid")),
+            CHOSEN,
+            replace(GOAL, attributes=("travel mug",)),
+            {"r_att": 0.0},
+        ),
+        (replace(DRESS, bullets=("a travel mug",)), CHOSEN, replace(GOAL, attributes=("travel mug",)), {"r_att": 1.0}),
         # punctuation is no difference in the fuzzy ratio: "light weight" ~ "light-weight" is in the list here
         (
             replace(DRESS, attributes=("light-weight",)),
@@ -65,6 +73,11 @@ TITLE_9 = " ".join(f"w{i}x" for i in range(9))  # nine words that no title here 
         # two colours with the same colour word agree: both are read as "blue"
         (DRESS, CHOSEN, replace(GOAL, options={"color": "blue striped"}), {"r_option": 1.0}),
         (DRESS, CHOSEN, replace(GOAL, options={"color": "green striped"}), {"r_option": 0.0, "r_loose": 0.75}),
+        # a colour is a whole word: "standing" holds no "tan", and "bored" no "red"
+        (DRESS, {"x": "free standing"}, replace(GOAL, options={"x": "tan"}), {"r_option": 0.0}),
+        (DRESS, {"x": "bored"}, replace(GOAL, options={"x": "red"}), {"r_option": 0.0}),
+        (DRESS, {"x": "dark-tan leather"}, replace(GOAL, options={"x": "tan"}), {"r_option": 1.0}),
+        (DRESS, {"x": "a_red|b"}, replace(GOAL, options={"x": "red"}), {"r_option": 1.0}),
         # r_price: at the budget 1, above 0: (2+2+0)/5 = 0.8; no budget 1
         (DRESS, CHOSEN, replace(GOAL, budget=20.0), {"r_price": 1.0, "r_loose": 1.0}),
         (DRESS, CHOSEN, replace(GOAL, budget=19.0), {"r_price": 0.0, "r_loose": 0.8, "r_success": 0.0}),

@@ -91,8 +91,7 @@ def type_score(product: Product, goal: Goal) -> float:
 
 def score(product: Product, selected: Mapping[str, str], goal: Goal) -> dict[str, float]:
     """Return every reward component of buying ``product`` with ``selected`` options."""
-    text = normalize(" ".join((product.title, *product.bullets)))
-    hit = [any(matches(own, want) for own in product.attributes) or normalize(want) in text for want in goal.attributes]
+    hit = [_has(product, want) for want in goal.attributes]
     chosen = [any(matches(own, want) for own in selected.values()) for want in goal.options.values()]
     price_ok = _price_ok(product.price_of(selected), goal)
     r_type = type_score(product, goal)
@@ -107,6 +106,14 @@ def score(product: Product, selected: Mapping[str, str], goal: Goal) -> dict[str
         "r_option": r_option,
         "r_price": price_ok,
     }
+
+
+def _has(product: Product, want: str) -> bool:
+    """Whether an attribute agrees, or one text says it: what two texts say only side by side is said by neither."""
+    wanted = normalize(want)
+    return any(matches(own, want) for own in product.attributes) or any(
+        wanted in normalize(text) for text in (product.title, *product.bullets)
+    )
 
 
 def _price_ok(price: float, goal: Goal) -> float:

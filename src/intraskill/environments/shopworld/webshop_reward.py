@@ -5,10 +5,12 @@
     r_type   = 1 if the queries agree, ≥ 2 category nodes are shared or t > 0.2; else 0.5;
                then 0.1 if t < 0.1 and 0 if t = 0, whatever the first line said
 
-Source: WebShop (arXiv 2207.01206). Two approximations: t is read from `reward.title_terms` instead of a language
-model's nouns, and an option is reduced to the first plain colour word in it, from a shorter list than the published.
+Source: WebShop (arXiv 2207.01206). Three approximations: t is read from `reward.title_terms` instead of a language
+model's nouns; an option is reduced to the first plain colour word in it, from a shorter list than the published; and
+that word stands alone, where the published rule also finds "tan" in "standing".
 """
 
+import re
 from collections.abc import Iterable, Mapping
 
 from rapidfuzz import fuzz, utils
@@ -26,7 +28,7 @@ _COLORS = (
 
 def score(product: Product, selected: Mapping[str, str], goal: Goal) -> dict[str, float]:
     """Return every reward component of buying ``product`` with ``selected`` options."""
-    texts = [normalize(product.title), normalize(" ".join(product.bullets))]
+    texts = [normalize(text) for text in (product.title, *product.bullets)]
     m_att = sum(
         _fits(product.attributes, want) or any(normalize(want) in text for text in texts) for want in goal.attributes
     )
@@ -67,4 +69,5 @@ def _fits(offered: Iterable[str], want: str) -> bool:
 
 def _color(value: str) -> str:
     value = normalize(value)
-    return next((color for color in _COLORS if color in value), value)
+    words = re.findall("[a-z]+", value)
+    return next((color for color in _COLORS if color in words), value)
