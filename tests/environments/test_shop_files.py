@@ -117,8 +117,11 @@ def test_the_budget_is_price_upper_else_the_instruction(loaded: Loaded) -> None:
 def test_an_unreadable_price_upper_excludes_the_task_and_zero_means_none(tmp_path: Path) -> None:
     path = variation(tmp_path, lambda rows: rows[2]["instructions"][1].update(price_upper="cheap"))
     assert reasons(load_shopsimulator(path), "task")["10000003-2"] == "price_upper='cheap' is no price"
-    path = variation(tmp_path, lambda rows: rows[2]["instructions"][1].update(price_upper=0))
-    assert task_of(load_shopsimulator(path), "10000003-2").goal.budget is None
+    for nothing in (0, 0.0, "0", "0.00", -1, "-1"):
+        path = variation(tmp_path, lambda rows, n=nothing: rows[2]["instructions"][1].update(price_upper=n))
+        assert task_of(load_shopsimulator(path), "10000003-2").goal.budget is None, nothing
+    path = variation(tmp_path, lambda rows: rows[2]["instructions"][1].update(price_upper="1"))
+    assert task_of(load_shopsimulator(path), "10000003-2").goal.budget == 1.0
 
 
 def test_oddities_of_the_release_survive(loaded: Loaded) -> None:
@@ -236,6 +239,21 @@ def test_a_persona_is_read_in_each_of_its_written_forms(value: object, expected:
 
 def test_a_persona_that_holds_only_the_reason_is_none() -> None:
     assert persona_text({"__reasoning__": "选灰"}) is None
+
+
+@pytest.mark.parametrize("key", ["goal", "Reason_Key", "answer", "target_asin", "reasonKey", "Goal Options", "_why"])
+def test_a_key_that_tells_the_answer_is_left_out_however_it_is_spelled(key: str) -> None:
+    shown = {"hobby": "tea", key: "steel mug"}
+    for value in (
+        shown,
+        json.dumps(shown),
+        {"likes": shown},
+        [shown],
+        f"hobby: tea\n{key}: steel mug",
+        f"hobby: tea\n {key}：steel mug",
+    ):
+        assert "tea" in (persona_text(value) or "") and "steel" not in (persona_text(value) or "")
+    assert "steel" in (persona_text({"hobby": "tea", "material": "steel mug"}) or "")
 
 
 # -- fields ----------------------------------------------------------------------------------------------------------

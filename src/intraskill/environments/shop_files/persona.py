@@ -2,14 +2,13 @@
 
 Sections stand at the top level whatever object they were nested in. Values of a list are joined by ``"; "``, because
 the values themselves are full of ``", "``. Keys that begin with ``_`` or name the reason of the annotation tell the
-answer and are left out.
+answer and are left out, and so is every other key that `leaks` forbids.
 """
 
 from collections.abc import Iterator, Mapping
 
+from intraskill.environments.leaks import is_private_key
 from intraskill.environments.shop_files.fields import structure_of, text_of
-
-ANSWER_KEYS = frozenset({"reason_key", "reasoning", "goal_options"})
 
 
 def persona_text(value: object) -> str | None:
@@ -20,7 +19,7 @@ def persona_text(value: object) -> str | None:
     """
     found = structure_of(value)
     if isinstance(found, str):
-        lines = [text_of(line) for line in found.splitlines() if not _private(line.strip().partition(":")[0])]
+        lines = [text_of(line) for line in found.splitlines() if not _private(_key_of(line))]
         return "\n".join(filter(None, lines)) or None
     sections: dict[str, list[str]] = {}
     for section, text in _sections("", found):
@@ -31,8 +30,12 @@ def persona_text(value: object) -> str | None:
     return "\n".join(lines) or None
 
 
+def _key_of(line: str) -> str:
+    return line.replace("：", ":").strip().partition(":")[0]
+
+
 def _private(key: str) -> bool:
-    return key.startswith("_") or key in ANSWER_KEYS
+    return key.startswith("_") or is_private_key(key)
 
 
 def _sections(section: str, value: object) -> Iterator[tuple[str, str]]:

@@ -140,7 +140,7 @@ def _task(name: str, product: Product, row: Mapping[str, Any], item: object, led
 def _budget(name: str, item: Mapping[str, Any], ledger: Ledger) -> float | None:
     """``price_upper`` where it is given and above 0, else what the full instruction says, else the short one."""
     given = item.get("price_upper")
-    if text_of(given) and given != 0:
+    if text_of(given) and not _is_nothing(given):
         upper = prices_of(given)
         if upper is None:
             raise UnusableError(f"price_upper={given!r} is no price")
@@ -150,6 +150,14 @@ def _budget(name: str, item: Mapping[str, Any], ledger: Ledger) -> float | None:
     if budget is None and any(stated for _, stated in found):
         ledger.note("a budget without a number, read as no budget", name)
     return budget
+
+
+def _is_nothing(price: object) -> bool:
+    """Whether a price is a number up to 0, written as number or text."""
+    try:
+        return float(text_of(price)) <= 0
+    except ValueError:
+        return False
 
 
 def _items(value: object) -> list[Any]:
