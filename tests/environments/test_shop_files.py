@@ -3,6 +3,8 @@
 import gzip
 import json
 import random
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 
 from intraskill.assembly import environment_of
 from intraskill.config import Config
+from intraskill.environments.persona import persona_text
 from intraskill.environments.shop_files import (
     FileShop,
     Loaded,
@@ -29,7 +32,6 @@ from intraskill.environments.shop_files.fields import (
     texts_of,
     variants,
 )
-from intraskill.environments.shop_files.persona import persona_text
 from intraskill.environments.shopworld.budget import budget_of
 from intraskill.environments.shopworld.splits import linked_components
 from intraskill.environments.shopworld.task import ShopTask
@@ -538,3 +540,8 @@ def test_an_id_tagged_eval_and_train_is_refused(tmp_path: Path) -> None:
     path = variation(tmp_path, lambda rows: rows[11].update(tag="eval"))
     with pytest.raises(SplitError, match="eval and as train, 1: 10000010"):
         load_shopsimulator(path)
+
+
+def test_personas_are_read_without_anything_else_of_a_shop() -> None:
+    code = "import sys, intraskill.environments.persona; print([n for n in sys.modules if 'shop' in n])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

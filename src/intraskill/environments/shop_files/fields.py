@@ -1,17 +1,16 @@
 """One field of a row at a time, whatever shape the file gave it: text, lists, prices, category paths, option axes."""
 
-import ast
-import json
 import math
 import re
 from collections.abc import Iterable
 from typing import Any
 
+from intraskill.environments.persona import structure_of as structure_of
+from intraskill.environments.persona import text_of as text_of
 from intraskill.environments.shopworld.catalogue import OptionValue
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _COMMAS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-_NOTHING = frozenset({"", "null", "none", "nan", "n/a"})
 
 Axes = dict[str, dict[str, float | None]]
 
@@ -20,33 +19,11 @@ class UnusableError(ValueError):
     """A row or an instruction cannot be used; the message is the reason that the user reads."""
 
 
-def text_of(value: object) -> str:
-    """Return one line of text; ``""`` for anything that stands for nothing."""
-    if isinstance(value, dict | list | tuple):
-        return " ".join(filter(None, map(text_of, value.values() if isinstance(value, dict) else value)))
-    text = " ".join((value if isinstance(value, str) else str(value)).split())
-    return "" if len(text) < 5 and text.casefold() in _NOTHING else text
-
-
 def texts_of(value: object) -> tuple[str, ...]:
     """Return the non-blank texts of a list, of a list written as text, or of one text, in order."""
     value = structure_of(value)
     items = value if isinstance(value, list | tuple) else value.values() if isinstance(value, dict) else [value]
     return tuple(filter(None, map(text_of, items)))
-
-
-def structure_of(value: object) -> object:
-    """Return the list or object that a text holds as JSON or as a Python literal; anything else unchanged."""
-    if not isinstance(value, str) or value.strip()[:1] not in ("{", "["):
-        return value
-    for parse in (json.loads, ast.literal_eval):
-        try:
-            found: object = parse(value.strip())
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            continue
-        if isinstance(found, dict | list):
-            return found
-    return value
 
 
 def prices_of(value: object) -> tuple[float, float] | None:

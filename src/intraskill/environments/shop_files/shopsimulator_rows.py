@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from intraskill.environments.persona import persona_text
 from intraskill.environments.shop_files.fields import (
     UnusableError,
     axes_of,
@@ -22,7 +23,6 @@ from intraskill.environments.shop_files.fields import (
 )
 from intraskill.environments.shop_files.json_files import read_rows
 from intraskill.environments.shop_files.loaded import Ledger, Loaded, features_of, goal_of, goal_options
-from intraskill.environments.shop_files.persona import persona_text
 from intraskill.environments.shopworld.budget import budget_of
 from intraskill.environments.shopworld.catalogue import Product
 from intraskill.environments.shopworld.task import ShopTask

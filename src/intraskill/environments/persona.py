@@ -5,10 +5,13 @@ the values themselves are full of ``", "``. Keys that begin with ``_`` or name t
 answer and are left out, and so is every other key that `leaks` forbids.
 """
 
+import ast
+import json
 from collections.abc import Iterator, Mapping
 
 from intraskill.environments.leaks import is_private_key
-from intraskill.environments.shop_files.fields import structure_of, text_of
+
+_NOTHING = frozenset({"", "null", "none", "nan", "n/a"})
 
 
 def persona_text(value: object) -> str | None:
@@ -28,6 +31,28 @@ def persona_text(value: object) -> str | None:
         f"{name}: {'; '.join(dict.fromkeys(texts))}" if name else "; ".join(texts) for name, texts in sections.items()
     ]
     return "\n".join(lines) or None
+
+
+def text_of(value: object) -> str:
+    """Return one line of text; ``""`` for anything that stands for nothing."""
+    if isinstance(value, dict | list | tuple):
+        return " ".join(filter(None, map(text_of, value.values() if isinstance(value, dict) else value)))
+    text = " ".join((value if isinstance(value, str) else str(value)).split())
+    return "" if len(text) < 5 and text.casefold() in _NOTHING else text
+
+
+def structure_of(value: object) -> object:
+    """Return the list or object that a text holds as JSON or as a Python literal; anything else unchanged."""
+    if not isinstance(value, str) or value.strip()[:1] not in ("{", "["):
+        return value
+    for parse in (json.loads, ast.literal_eval):
+        try:
+            found: object = parse(value.strip())
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+        if isinstance(found, dict | list):
+            return found
+    return value
 
 
 def _key_of(line: str) -> str:
