@@ -143,7 +143,7 @@ class GateConfig:
     """Randomised validation gate (method §7)."""
 
     estimator: str = knob("paired_ols", "model of the contributions; paired_ols is always beside it", "", ESTIMATORS)
-    design: str = knob("bernoulli", "how the masks are drawn", choices=("bernoulli", "balanced"))
+    design: str = knob("bernoulli", "how the masks are drawn", choices=("bernoulli", "balanced", "mirrored"))
     policy: str = knob("positive_topk", "decision rule", choices=("positive_topk", "probability", "fdr"))
     top_k: int = knob(10, "most active chunks, K", "[0, 64]")
     admit: float = knob(0.8, "policy probability: P(α > 0) from which a chunk is admitted", "(0.5, 1)")
@@ -295,5 +295,6 @@ def _contradictions(config: Config) -> Iterator[tuple[bool, str]]:
     yield (not config.run_dir.strip(), "run_dir is empty; name a directory")
     yield (grpo.prefix_tree and not grpo.shared_prefix, "grpo.prefix_tree=true needs grpo.shared_prefix=true")
     yield (grpo.steps_per_round == 0 and config.rounds > 0, "grpo.steps_per_round=0 trains nothing; set rounds=0 too")
-    yield (gate.design == "balanced" and gate.inclusion != 0.5, "gate.design=balanced needs gate.inclusion=0.5")
+    yield (gate.design != "bernoulli" and gate.inclusion != 0.5, f"gate.design={gate.design} needs gate.inclusion=0.5")
+    yield (gate.design == "mirrored" and gate.replicates % 2 == 1, "gate.design=mirrored needs an even gate.replicates")
     yield (gate.require_power and not gate.effect, "gate.require_power=true needs gate.effect, the effect to be seen")

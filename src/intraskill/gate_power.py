@@ -31,6 +31,7 @@ def outlook(facts: GateFacts, tasks: int, sigma: float, correlation: float | Non
         correlation=min(max(correlation or 0.0, 0.0), 0.99),
         masked_replicates=design.masked_replicates,
         bare_replicates=design.bare_replicates,
+        mirrored=design.kind == "mirrored",
     )
     return plan_gate(promised, effect=facts.effect or smallest_effect(promised), rules=(facts.rule,))
 

@@ -84,6 +84,7 @@ def check_planned_power(gate: GateConfig, chunks: int, tasks: int) -> None:
         correlation=0.0,
         masked_replicates=gate.replicates,
         bare_replicates=gate.bare_replicates,
+        mirrored=gate.design == "mirrored",
     )
     require_power(plan_gate(design, effect=gate.effect, rules=()))
 

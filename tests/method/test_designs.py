@@ -177,3 +177,28 @@ def test_a_large_balanced_plan_takes_seconds() -> None:
     start = time.process_time()
     balanced(skill("abcdefghijkl"), (), 3200)
     assert time.process_time() - start < 5.0  # about 0.2 s alone
+
+
+def test_a_mirrored_run_shows_exactly_what_the_run_before_hid() -> None:
+    everything = skill("abcdefgh")
+    plan = plan_masks(everything, [], tasks(60), Design("mirrored", masked_replicates=2), seed=2, round_index=1)
+    assert all(first | second == set(everything.ids) and not first & second for first, second in plan.values())
+    free = plan_masks(everything, [], tasks(60), Design("balanced", masked_replicates=2), seed=2, round_index=1)
+    assert [first for first, _ in plan.values()] == [first for first, _ in free.values()]
+    assert not all(first | second == set(everything.ids) for first, second in free.values())
+
+
+def test_a_mirrored_run_shows_another_version_of_a_contested_place_each_equally_often() -> None:
+    current, edits = skill("ab"), [edit("a", "X")]
+    everything = pool(current, edits)
+    plan = plan_masks(everything, edits, tasks(300), Design("mirrored", masked_replicates=2), seed=2, round_index=1)
+    places = [[v & set(ids("aX")) for v in pair] for pair in plan.values()]
+    assert all(len(v) <= 1 for pair in places for v in pair) and all(first != second for first, second in places)
+    counts = Counter(second for _, second in places)
+    assert len(counts) == 3 and all(abs(count - 100) < 4 * math.sqrt(300 * 2 / 9) for count in counts.values())
+
+
+def test_a_mirrored_design_refuses_an_odd_number_of_runs() -> None:
+    with pytest.raises(ConfigError, match="even number of times, got 1; use 2"):
+        Design("mirrored")
+    assert Design("mirrored", masked_replicates=4).kind == "mirrored"

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from intraskill.method.admission import admission_rates, outcomes
 from intraskill.method.attribution import Contributions
+from intraskill.method.designs import Design, plan_masks
 from intraskill.method.edits import Edit, pool
 from intraskill.method.errors import ConfigError, UnderpoweredError
 from intraskill.method.gate import DecisionRule, FdrRule, GateRule, ProbabilityRule, decide
@@ -18,6 +19,7 @@ from intraskill.method.gate_design import (
     VISIBLE,
     EstimatorName,
     GateDesign,
+    between_rows,
     information,
     promised_covariance,
     shown_probability,
@@ -92,6 +94,8 @@ def simulated_sd(design: GateDesign, correlation: float, gates: int, seed: int) 
         noise = reward_sd * np.sqrt(1 - correlation)
         bare_N = task_N + rng.normal(size=n) * noise / np.sqrt(design.bare_replicates)
         shown_NJ = (rng.random((n * r, J)) < design.inclusion).astype(float)
+        if design.mirrored:
+            shown_NJ[1::2] = 1.0 - shown_NJ[0::2]
         bare_R = np.repeat(bare_N, r)
         masked_R = np.repeat(task_N, r) + rng.normal(size=n * r) * noise + shown_NJ @ np.linspace(-0.1, 0.1, J)
         ones = np.ones((n * r, 1))
@@ -119,6 +123,34 @@ def test_the_promised_standard_errors_are_those_of_simulated_gates(
     promised = float(np.sqrt(np.mean(np.square(standard_errors(design)))))
     assert simulated == pytest.approx(promised, rel=SIMULATED)
     assert simulated != pytest.approx(promised * 1.12, rel=SIMULATED)
+
+
+@pytest.mark.parametrize("estimator", get_args(EstimatorName))
+@pytest.mark.parametrize("masked", [2, 4])
+def test_the_promise_of_mirrored_masks_is_kept_by_simulated_gates(estimator: EstimatorName, masked: int) -> None:
+    design = GateDesign(
+        5, 150, 0.44, estimator=estimator, correlation=0.6, masked_replicates=masked, bare_replicates=2, mirrored=True
+    )
+    simulated = float(np.sqrt(np.mean(np.square(simulated_sd(design, 0.6, gates=300, seed=masked)))))
+    promised, plain = (
+        float(np.sqrt(np.mean(np.square(standard_errors(replace(design, mirrored=kind)))))) for kind in (True, False)
+    )
+    assert simulated == pytest.approx(promised, rel=SIMULATED)
+    assert simulated != pytest.approx(plain, rel=SIMULATED) and promised < plain
+
+
+def test_the_mirrored_states_of_contested_slots_are_those_that_are_drawn() -> None:
+    current = skill("abcd")
+    edits = (edit("a", "X"), edit("bc", "Y"))
+    everything = pool(current, edits)
+    drawn = plan_masks(everything, edits, tasks(3000), Design("mirrored", masked_replicates=2), seed=1, round_index=0)
+    order = [chunk(name).id for name in "aXbcYd"]
+    first, second = (
+        np.array([[chunk_id in pair[k] for chunk_id in order] for pair in drawn.values()], dtype=float) for k in (0, 1)
+    )
+    design = GateDesign(6, 3000, 0.4, slots=((1, 1), (2, 1)), masked_replicates=2, mirrored=True)
+    assert first.T @ second / 3000 == pytest.approx(between_rows(design), abs=DRAWN)
+    assert between_rows(replace(design, mirrored=False)) != pytest.approx(between_rows(design), abs=DRAWN)
 
 
 def test_an_effect_of_the_smallest_visible_size_is_seen_four_times_in_five() -> None:

@@ -39,7 +39,8 @@ def add(verb: Verb) -> None:
         "--slots", nargs="*", default=[], metavar="A:B", help="contested slots: 1:1 a rewrite, 2:1 a merge"
     )
     gate.add_argument("--inclusion", type=float, default=0.5, help="probability that a chunk is shown (default 0.5)")
-    gate.add_argument("--replicates", type=int, default=1, help="masked rollouts per task")
+    gate.add_argument("--replicates", type=int, help="masked rollouts per task (mirrored: 2)")
+    gate.add_argument("--mirrored", action="store_true", help="every second masked run shows what the one before hid")
     gate.add_argument("--bare-replicates", type=int, help="bare rollouts per task (default: --replicates)")
     gate.add_argument("--estimator", choices=ESTIMATORS, default="paired_ols")
     gate.add_argument("--correlation", type=float, help="corr(R, B), for an estimator that is not paired")
@@ -79,6 +80,7 @@ def _designs(arguments: argparse.Namespace) -> "list[GateDesign]":
     """Return one design per number of tasks; what the command line leaves open comes from --from."""
     from intraskill.method.gate_design import GateDesign
 
+    replicates = arguments.replicates or (2 if arguments.mirrored else 1)
     chunks, sigma, correlation = arguments.chunks or 12, arguments.sigma or 0.44, arguments.correlation
     if arguments.source:
         from intraskill.gate_history import read_noise
@@ -95,8 +97,9 @@ def _designs(arguments: argparse.Namespace) -> "list[GateDesign]":
             slots=tuple(_slot(text) for text in arguments.slots),
             estimator=arguments.estimator,
             correlation=None if correlation is None else max(correlation, 0.0),
-            masked_replicates=arguments.replicates,
-            bare_replicates=arguments.bare_replicates or arguments.replicates,
+            masked_replicates=replicates,
+            bare_replicates=arguments.bare_replicates or (1 if arguments.mirrored else replicates),
+            mirrored=arguments.mirrored,
         )
         for tasks in arguments.tasks or TASKS
     ]

@@ -7,8 +7,12 @@
                 depends on the whole set of tasks and on every slot, so it cannot be prefix-stable: one more task or
                 one more candidate is another plan
 
-Both are pure functions of seed, round, task ids and slots, and neither has seen a reward. Replicate s of a task has a
-plan of its own, drawn the same way.
+    mirrored    balanced, and every second masked run of a task shows, in every slot, another state than the run before:
+                a chunk without rivals exactly where it was hidden. The difference of the two runs has no task in it,
+                so β̂ of `masked_ols` needs about a third of the published gate's rollouts (docs/statistics.md)
+
+All are pure functions of seed, round, task ids and slots, and none has seen a reward. Replicate s of a task has a
+plan of its own, drawn the same way, or the mirror of replicate s − 1.
 
 Shape letters: N tasks, S states of the slots before this one, C exchange candidates.
 """
@@ -27,7 +31,7 @@ from intraskill.method.randomness import child_seed, shuffled, uniform
 from intraskill.method.skill import BARE, Skill, Visible
 from intraskill.method.tasks import Task, require_split
 
-DesignKind = Literal["bernoulli", "balanced"]
+DesignKind = Literal["bernoulli", "balanced", "mirrored"]
 Masks: TypeAlias = Mapping[str, tuple[Visible, ...]]
 _CANDIDATES = 128
 _STALLS = 3
@@ -38,8 +42,8 @@ class Design:
     """How the masks of one gate are drawn.
 
     Attributes:
-        kind: ``bernoulli`` (published) or ``balanced``.
-        inclusion: probability p that a chunk is shown, in (0, 1); ``balanced`` has ½.
+        kind: ``bernoulli`` (published), ``balanced`` or ``mirrored``.
+        inclusion: probability p that a chunk is shown, in (0, 1); the others have ½.
         masked_replicates: masked runs per task, each under its own visible set.
         bare_replicates: bare runs per task; B is their mean.
 
@@ -57,13 +61,17 @@ class Design:
             raise ConfigError(f"unknown mask design {self.kind!r}; choose one of {', '.join(get_args(DesignKind))}")
         if not 0.0 < self.inclusion < 1.0:
             raise ConfigError(f"inclusion must lie strictly between 0 and 1, got {self.inclusion}")
-        if self.kind == "balanced" and self.inclusion != 0.5:
+        if self.kind != "bernoulli" and self.inclusion != 0.5:
             raise ConfigError(
-                f"a balanced design shows every chunk in half of the tasks, got {self.inclusion}; use 0.5"
+                f"a {self.kind} design shows every chunk in half of the tasks, got {self.inclusion}; use 0.5"
             )
         if min(self.masked_replicates, self.bare_replicates) < 1:
             raise ConfigError(
                 f"replicates must be 1 or more, got {self.masked_replicates} masked and {self.bare_replicates} bare"
+            )
+        if self.kind == "mirrored" and self.masked_replicates % 2:
+            raise ConfigError(
+                f"a mirrored design runs each task an even number of times, got {self.masked_replicates}; use 2"
             )
 
 
@@ -109,6 +117,8 @@ def plan_masks(
         address = Address(seed, round_index, sample)
         if design.kind == "bernoulli":
             layers.append(bernoulli(partition, task_ids, design.inclusion, address))
+        elif design.kind == "mirrored" and sample % 2:
+            layers.append(mirrored(partition, layers[-1], address))
         else:
             layers.append(balanced(partition, task_ids, address))
     return {task_id: tuple(layer[task_id] for layer in layers) for task_id in task_ids}
@@ -198,6 +208,17 @@ def balanced(partition: Sequence[Slot], task_ids: Sequence[str], address: Addres
         earlier_NS = np.hstack([earlier_NS, _indicators(code_N, len(legal))])
     order = shuffled(task_ids, address.seed, "balanced rows", address.round_index, address.sample)
     return {task_id: BARE.union(*row) for task_id, row in zip(order, shown, strict=True)}
+
+
+def mirrored(partition: Sequence[Slot], layer: Mapping[str, Visible], address: Address) -> dict[str, Visible]:
+    """Show, in every slot of every task, another state than ``layer``: each of the others equally likely."""
+    legal = [(slot, states(slot)) for slot in partition]
+
+    def other(task_id: str, shown: Visible, slot: Slot, every: tuple[Visible, ...]) -> Visible:
+        rest = [state for state in every if state != shown & frozenset(slot.ids)]
+        return rest[int(address.uniform(task_id, " ".join(sorted(slot.ids)), 0) * len(rest))]
+
+    return {t: BARE.union(*(other(t, shown, slot, every) for slot, every in legal)) for t, shown in layer.items()}
 
 
 def _indicators(code_N: NDArray[np.int64], number: int) -> NDArray[np.float64]:

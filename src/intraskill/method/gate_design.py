@@ -4,10 +4,12 @@
     p ∈ (0, 1), no rival texts, no intercept:  Var(β̂_j) = σ² / (n p (1−p)) · (1 − p / (1 − p + p J))
 
 σ is the SD of R − B with one rollout in each arm. With ρ = corr(R, B) a reward has variance s² = σ² / (2 (1 − ρ)), of
-which the task explains ρ. Replicates of the masked arm draw masks of their own and share one B, the mean of the bare
-replicates; they are worth what is said here only while a chunk helps every task alike. Shape letter: J chunks.
+which the task explains ρ. Replicates of the masked arm share one B, the mean of the bare replicates, and draw masks of
+their own or, mirrored, other states than the run before; they are worth what is said here only while a chunk helps
+every task alike. Shape letters: J chunks, S states of a slot.
 """
 
+import itertools
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -39,6 +41,7 @@ class GateDesign:
         correlation: corr(R, B) between single rollouts of one task, in [0, 1); the paired estimators do without it.
         masked_replicates: masked rollouts per task.
         bare_replicates: bare rollouts per task; for ``covariate`` the earlier ones that H averages, which cost nothing.
+        mirrored: every second masked run shows, in every slot, another state than the run before (`designs`).
 
     Raises:
         ConfigError: for values that no gate can have.
@@ -53,6 +56,7 @@ class GateDesign:
     correlation: float | None = None
     masked_replicates: int = 1
     bare_replicates: int = 1
+    mirrored: bool = False
 
     def __post_init__(self) -> None:
         contested = sum(map(sum, self.slots))
@@ -73,6 +77,9 @@ class GateDesign:
             ),
             f"correlation must lie in [0, 1), got {self.correlation}": not 0.0 <= (self.correlation or 0.0) < 1.0,
             "replicates must be 1 or more": min(self.masked_replicates, self.bare_replicates) < 1,
+            "a mirrored design needs inclusion 0.5 and an even number of masked rollouts per task": (
+                self.mirrored and (self.inclusion != 0.5 or self.masked_replicates % 2 == 1)
+            ),
         }
         if messages := [message for message, holds in wrong.items() if holds]:
             raise ConfigError(messages[0])
@@ -105,12 +112,17 @@ def information(design: GateDesign) -> Vector:
     return moment_JJ if design.estimator == "paired_ols" else moment_JJ - np.outer(mean_J, mean_J)
 
 
+def _all_slots(design: GateDesign) -> list[tuple[int, ...]]:
+    """Return the sizes of the versions of every slot, contested ones first; a chunk without rivals is a slot (1,)."""
+    lone = design.chunks - sum(map(sum, design.slots))
+    return [*design.slots, *((1,) for _ in range(lone))]
+
+
 def _slot_moments(design: GateDesign) -> list[Vector]:
     """Return E[C Cᵀ] of each slot by itself."""
     p, q = design.inclusion, 1.0 - design.inclusion
-    lone = design.chunks - sum(map(sum, design.slots))
     blocks: list[Vector] = []
-    for versions in (*design.slots, *((1,) for _ in range(lone))):
+    for versions in _all_slots(design):
         size = sum(versions)
         total = q**size + sum((1.0 - q**a) * q ** (size - a) for a in versions)
         block = np.zeros((size, size))
@@ -137,17 +149,49 @@ def noise_variance(design: GateDesign) -> float:
 def promised_covariance(design: GateDesign) -> Vector:
     """Return the covariance of β̂ that the design promises, (J, J), to first order in J / n.
 
-    Rows of one task share the noise of B. With an intercept it falls out, since the masks of two rows are independent;
-    ``paired_ols`` has none and keeps a part of it.
+    With r rows per task, a row's residual of variance v shares ω = v − σ²/2 with the others of its task (the task
+    itself, or the noise of B), so Var(β̂) = I⁻¹ (v I + ω Σ_{k≠l} E[C_k C_lᵀ] / r) I⁻¹ / (n r). Masks of their own make
+    the sum r (r − 1) E[C] E[C]ᵀ, which an intercept removes; mirrored masks make it negative; that is their use.
     """
     inverse_JJ = np.linalg.inv(information(design))
-    rows = design.tasks * design.masked_replicates
-    covariance_JJ = noise_variance(design) / rows * inverse_JJ
-    if design.estimator == "paired_ols":
-        pull_J = inverse_JJ @ shown_probability(design)
-        shared = design.sigma**2 / (2.0 * design.bare_replicates) * (design.masked_replicates - 1) / rows
-        covariance_JJ = covariance_JJ + shared * np.outer(pull_J, pull_J)
-    return np.asarray(covariance_JJ)
+    noise = noise_variance(design)
+    shared = noise - design.sigma**2 / 2.0
+    middle_JJ = noise * information(design) + shared * between_rows(design)
+    return np.asarray(inverse_JJ @ middle_JJ @ inverse_JJ / (design.tasks * design.masked_replicates))
+
+
+def between_rows(design: GateDesign) -> Vector:
+    """Return Σ_{k≠l} E[C_k C_lᵀ] / r over the rows of one task, (J, J); centred when the estimator has an intercept."""
+    mean_J = shown_probability(design)
+    square_JJ = np.outer(mean_J, mean_J)
+    centre = 0.0 if design.estimator == "paired_ols" else 1.0
+    pairs = design.masked_replicates - 1
+    if not design.mirrored:
+        return np.asarray((1.0 - centre) * pairs * square_JJ)
+    mirror_JJ = square_JJ.copy()
+    start = 0
+    for versions in _all_slots(design):
+        block = _mirrored_moment(versions)
+        mirror_JJ[start : start + len(block), start : start + len(block)] = block
+        start += len(block)
+    return np.asarray(mirror_JJ - centre * square_JJ + (1.0 - centre) * (pairs - 1) * square_JJ)
+
+
+def _mirrored_moment(versions: tuple[int, ...]) -> Vector:
+    """Return E[C_k C_lᵀ] of one slot when l shows a state of the slot that k does not, all S states equally likely."""
+    size, start = sum(versions), 0
+    rows = [np.zeros(size)]
+    for a in versions:
+        for bits in itertools.product((0.0, 1.0), repeat=a):
+            if any(bits):
+                row = np.zeros(size)
+                row[start : start + a] = bits
+                rows.append(row)
+        start += a
+    states_SJ = np.array(rows)
+    total_J = states_SJ.sum(axis=0)
+    different = np.outer(total_J, total_J) - states_SJ.T @ states_SJ
+    return np.asarray(different / (len(rows) * (len(rows) - 1)))
 
 
 def standard_errors(design: GateDesign) -> Vector:
