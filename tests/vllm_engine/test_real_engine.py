@@ -26,8 +26,10 @@ need_vllm()
 
 LOGPROB_TOLERANCE = 1e-4
 GAP_TOLERANCE = 1e-5
-SAMPLING = SamplingSettings(stop_id=2, temperature=1.3, max_new_tokens=12, max_context=600)
+SAMPLING = SamplingSettings(stop_id=2, temperature=1.3, max_new_tokens=24, max_context=600)
 SIZE = 0.02
+BLOCK = 32
+"""Tokens that the prefix cache holds together."""
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +39,7 @@ def student(wide_model: Path) -> Policy:
 
 @pytest.fixture(scope="module")
 def engine(student: Policy, wide_model: Path) -> VllmEngine:
-    return VllmEngine(student, wide_model, SAMPLING)
+    return VllmEngine(student, wide_model, SAMPLING, options={"block_size": BLOCK})
 
 
 def test_tokens_equal_those_of_torch_with_the_same_seeds_after_every_swap(student: Policy, engine: VllmEngine) -> None:
@@ -57,7 +59,7 @@ def test_tokens_equal_those_of_torch_with_the_same_seeds_after_every_swap(studen
 
 def test_greedy_tokens_equal_those_of_the_torch_engine(student: Policy, engine: VllmEngine) -> None:
     engine.serve(step(student, 3, SIZE))
-    torch_engine = TorchEngine(student, stop_id=2, temperature=0, max_new_tokens=12)
+    torch_engine = TorchEngine(student, stop_id=2, temperature=0, max_new_tokens=24)
     engine._sampling, usual = replace(SAMPLING, temperature=0.0), engine._sampling
     try:
         ours, theirs = play(engine, 3), play(torch_engine, 3)
@@ -72,6 +74,26 @@ def test_greedy_tokens_equal_those_of_the_torch_engine(student: Policy, engine: 
 def test_a_batch_run_again_gives_the_same_bits(student: Policy, engine: VllmEngine) -> None:
     engine.serve(step(student, 4, SIZE))
     assert play(engine, 3) == play(engine, 3)
+
+
+def test_a_turn_reads_the_cache_of_its_own_batch_and_of_no_other(
+    student: Policy, engine: VllmEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.serve(step(student, 7, SIZE))
+    cached: list[list[int]] = []
+    honest = engine._llm.generate
+
+    def generate(*words: Any, **options: Any) -> Any:
+        answers = honest(*words, **options)
+        cached.append([answer.num_cached_tokens for answer in answers])
+        return answers
+
+    monkeypatch.setattr(engine._llm, "generate", generate)
+    for _ in range(2):
+        play(engine, 2, [tuple(range(10, 90)), tuple(range(10, 90))])
+    held = 80 // BLOCK * BLOCK
+    assert cached[0] == cached[2] == [0, held], "equal prompts are prefilled once, and anew in another batch"
+    assert all(tokens >= held for tokens in cached[1]), "a turn prefills what is new only"
 
 
 def test_an_old_id_under_a_new_path_serves_the_old_adapter_and_the_probe_says_so(
@@ -102,11 +124,11 @@ def test_a_learner_stays_on_policy_over_updates(student: Policy, engine: VllmEng
     with torch.no_grad():
         for name, parameter in student.trainable().items():
             parameter.mul_("lora_A" in name)  # the adapter as it starts: no update yet
-    settings = TrainerSettings(lr=1e-2, max_turns=4, max_new_tokens=12, max_context=600, temperature=1.3, workers=2)
+    settings = TrainerSettings(lr=1e-2, max_turns=4, max_new_tokens=24, max_context=600, temperature=1.3, workers=2)
     learner = TorchLearner(student, CountingWorld(), settings, engine=engine)
     for update in range(3):
-        rollouts = learner.run([episode("bbbb", 10 * update + sample) for sample in range(6)])
-        assert [rollout.fault for rollout in rollouts] == [None] * 6
+        rollouts = learner.run([episode("bbbb", 100 * update + sample) for sample in range(12)])
+        assert [rollout.fault for rollout in rollouts] == [None] * 12
         assert learner.update([group_of(rollouts)])["train/logprob_gap"] < GAP_TOLERANCE
     assert learner.update([group_of(rollouts)])["train/logprob_gap"] > 10 * GAP_TOLERANCE, "the weights have moved"
 
