@@ -255,6 +255,12 @@ class AgentGymShop(FaultyShop):
         self.pages: dict[int, str] = {}
         self.wishes: dict[int, str] = {}
 
+    def restart(self) -> None:
+        """Forget everything, and number from 1 again."""
+        self.created = 0
+        self.envs.clear()
+        self.episodes.clear()
+
     def answer(self, route: str, body: Mapping[str, Any]) -> Any:
         """Dispatch by route."""
         if route == "/":

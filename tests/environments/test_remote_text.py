@@ -1,14 +1,17 @@
 """RemoteShop over servers that only send page texts: same feedback and rewards, states read from texts, no answers."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from environments.faulty_servers import AgentGymShop, Fault, UpstreamShop, serving
 
 from intraskill.environments.leaks import FORBIDDEN_KEYS, is_private_key, leaks
+from intraskill.environments.protocol import Session
 from intraskill.environments.remote.faults import RemoteFault
 from intraskill.environments.remote.pages import Browser, TextPage, split_parts, without_request
+from intraskill.environments.remote.text_shop import SlotNumbers
 from intraskill.environments.remote_shop import RemoteShop
 from intraskill.environments.shopworld.expert import Oracle
 from intraskill.environments.shopworld.session import PARAMETERS
@@ -53,6 +56,18 @@ def oracle_calls(world: ShopWorld, task_id: str) -> list[str]:
     raise AssertionError(f"the oracle does not solve {task_id}")
 
 
+def started(remote: RemoteShop, ids: list[str]) -> list[Session]:
+    sessions = [remote.open() for _ in ids]
+    for session, task_id in zip(sessions, ids, strict=True):
+        session.reset(task_id)
+    return sessions
+
+
+def channel(name: str) -> Any:
+    """Anything that can be told apart: a holder is never asked anything."""
+    return SimpleNamespace(name=name)
+
+
 def read(state: Any) -> dict[str, Any]:
     return {key: state[key] for key in READ_FROM_TEXT if key in state}
 
@@ -91,7 +106,7 @@ def test_agentgym_pages_feedback_and_raw_reward_equal_the_worlds_own(world: Shop
                     rows = [(row["id"], row["price"], row["rank"]) for row in answer.state["products"]]
                     assert rows == [(row["id"], row["price"], row["rank"]) for row in expected.state["products"]]
             assert answer.done and answer.parts == {"r_strict": 1.0, "r_loose": 1.0, "r_success": 1.0}
-        assert shop.created == 1, "an env_idx is used again"
+        assert shop.created == shop.requests["close"] == 4 and not shop.envs, "each env_idx is closed"
 
 
 def test_agentgym_derives_the_strict_reward_from_the_raw_one(chinese: ShopWorld) -> None:
@@ -125,21 +140,66 @@ def test_agentgym_closes_what_a_fault_left_and_works_without_that_route(chinese:
         again.reset(remote.tasks("train")[0].id)
         assert again.step(SEARCH).feedback == "executed" and shop.created == 2
         again.terminate("action_limit")
-        assert shop.requests["close"] == 1, "a sound env_idx is kept"
-        remote._dialect.close()
-        assert shop.requests["close"] == 2
+        assert shop.requests["close"] == 2 and shop.envs == (set() if closes else {1, 2})
+        last = remote.open()
+        last.reset(remote.tasks("train")[0].id)
+        assert shop.created == (3 if closes else 2), "a sound env_idx that cannot be closed is used again"
 
 
-def test_agentgym_survives_a_server_that_was_started_again_between_episodes(chinese: ShopWorld) -> None:
+@pytest.mark.parametrize("closes", [True, False])
+@pytest.mark.parametrize("order", [1, -1])
+def test_agentgym_episodes_after_a_restart_never_share_an_env_idx(chinese: ShopWorld, closes: bool, order: int) -> None:
     shop = AgentGymShop(chinese)
+    shop.closes = closes
     with serving(shop) as server:
         remote = agentgym(server.url, retries=1)
-        for _ in range(2):
-            session = remote.open()
-            session.reset(remote.tasks("train")[0].id)
+        ids = [task.id for task in remote.tasks("train")[:3]]
+        before = started(remote, ids)
+        for session in before[::order]:
             session.terminate("action_limit")
-            shop.envs.clear()
-        assert shop.created == 2
+        shop.restart()
+        earned = []
+        lines = [(session, oracle_calls(chinese, one)) for session, one in zip(started(remote, ids), ids, strict=True)]
+        assert shop.created == len(shop.envs) == 3
+        for turn in range(MOST_ACTIONS):
+            answers = [session.step(calls[turn]) for session, calls in lines if turn < len(calls)]
+            earned += [answer.reward for answer in answers if answer.done]
+    assert earned == [1.0] * 3
+
+
+@pytest.mark.parametrize("closes", [True, False])
+def test_agentgym_episodes_that_a_restart_interrupts_are_faults_and_disturb_nobody(
+    chinese: ShopWorld, closes: bool
+) -> None:
+    shop = AgentGymShop(chinese)
+    shop.closes = closes
+    with serving(shop) as server:
+        remote = agentgym(server.url, retries=1)
+        ids = [task.id for task in remote.tasks("train")[:2]]
+        late = started(remote, ids)
+        shop.restart()
+        new, calls = started(remote, ids[:1])[0], oracle_calls(chinese, ids[0])
+        sent = shop.requests["step"]
+        assert [kind_of(lambda one=one: one.step(SEARCH)) for one in late][0] == "stale_lease"
+        assert shop.requests["step"] <= sent + 1, "nothing is sent to a slot that somebody else holds"
+        assert [new.step(call) for call in calls][-1].reward == 1.0
+
+
+def test_a_number_that_a_server_gives_out_twice_belongs_to_the_last_one() -> None:
+    numbers, first, second = SlotNumbers(), channel("first"), channel("second")
+    assert numbers.take(7, first) and numbers.holds(7, first)
+    assert not numbers.take(7, second) and numbers.holds(7, second) and not numbers.holds(7, first)
+    numbers.keep(7)
+    assert numbers.take_kept(first) is None, "a number in use is never kept"
+    assert not numbers.give_back(7, first) and numbers.give_back(7, second)
+    numbers.keep(7)
+    assert numbers.take(7, first) and numbers.take_kept(second) is None, "a number that is given out is kept no more"
+    assert numbers.give_back(7, first)
+    numbers.keep(7)
+    assert numbers.take_kept(second) == 7 and numbers.holds(7, second)
+    numbers.keep(8)
+    numbers.forget_kept()
+    assert numbers.take_kept(first) is None
 
 
 def test_agentgym_checks_a_stated_version_at_every_reset(chinese: ShopWorld) -> None:

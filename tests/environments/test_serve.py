@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ from intraskill.environments.contract import check_environment
 from intraskill.environments.contract.check import violated
 from intraskill.environments.contract.play import Trace, difference, session_of, step, wander
 from intraskill.environments.protocol import Opening, Outcome
+from intraskill.environments.remote.faults import RemoteFault
 from intraskill.environments.remote_shop import RemoteShop
 from intraskill.environments.serve import ServeSettings, ShopServer
 from intraskill.environments.serve.agentgym_dialect import spelled
@@ -30,7 +32,8 @@ from intraskill.method.tasks import SPLITS
 LANGUAGES = ("plain", "en", "zh")
 EPISODES = 3
 THREADS = 4
-LEASE_S = 600.0
+LEASE_S, BRIEF_LEASE_S = 600.0, 0.5
+MOST_TURNS = 12
 
 
 def world_of(language, **options):
@@ -135,6 +138,90 @@ def test_an_agentgym_shop_shows_the_same_pages_and_pays_the_same_raw_reward(lang
                 assert ours.done or ours.observation == theirs.observation
                 assert ours.parts.get("r_loose") == theirs.parts.get("r_loose")
                 assert ours.state["actions"] == theirs.state["actions"]
+
+
+def play_in_turns(server, shop, tasks, between=lambda: None):
+    """Open an episode a task, play all of them by turns as the oracle would, and return what each one earned."""
+    world, lines, earned = server.programme.shop, [], []
+    for task in tasks:
+        session = shop.open()
+        session.reset(task.id)
+        lines.append((session, iter(scripted(world, task.id).actions[3:])))
+    for turn in range(MOST_TURNS):
+        if turn == 1:
+            between()
+        for session, actions in lines:
+            action = next(actions, None)
+            outcome = None if action is None else session.step(action)
+            if outcome is not None and outcome.done:
+                earned.append(outcome.reward)
+    return earned
+
+
+def ended(shop, tasks, first=0):
+    """Play episodes that end without a purchase, all of them open at once; ``first`` -1 ends the last one first."""
+    sessions = [shop.open() for _ in tasks]
+    for session, task in zip(sessions, tasks, strict=True):
+        session.reset(task.id)
+    for session in sessions if first == 0 else reversed(sessions):
+        session.terminate("action_limit")
+
+
+def test_agentgym_episodes_after_a_restart_never_share_a_slot():
+    world = world_of("en", renderer="sep")
+    tasks = world.tasks("train")[:EPISODES]
+    with serving(world, dialect="webshop-agentgym") as server:
+        port = urlsplit(server.url).port
+        shop = remote(server, dialect="webshop-agentgym")
+        ended(shop, tasks)
+    with ShopServer(world, ServeSettings(port=port, dialect="webshop-agentgym")) as server:
+        assert play_in_turns(server, shop, tasks) == [1.0] * EPISODES
+        assert server.programme.desk.free_slots == server.programme.desk.slots, "what is over is closed"
+
+
+def test_agentgym_episodes_after_their_leases_expired_never_share_a_slot():
+    world = world_of("en", renderer="sep")
+    tasks = world.tasks("train")[:EPISODES]
+    with serving(world, dialect="webshop-agentgym", lease_s=BRIEF_LEASE_S) as server:
+        shop = remote(server, dialect="webshop-agentgym")
+        ended(shop, tasks, first=-1)
+        time.sleep(2 * BRIEF_LEASE_S)
+        assert play_in_turns(server, shop, tasks) == [1.0] * EPISODES
+
+
+def test_an_agentgym_episode_whose_slot_expired_is_a_fault_and_leaves_the_next_holder_alone():
+    world = world_of("en", renderer="sep")
+    tasks = world.tasks("train")[:EPISODES]
+    with serving(world, dialect="webshop-agentgym", lease_s=BRIEF_LEASE_S) as server:
+        shop = remote(server, dialect="webshop-agentgym")
+        late = [shop.open() for _ in tasks]
+        for session, task in zip(late, tasks, strict=True):
+            session.reset(task.id)
+        time.sleep(2 * BRIEF_LEASE_S)
+
+        def disturb():
+            for session in late:
+                with pytest.raises(RemoteFault) as caught:
+                    session.step(write_call("search", "query", "mug"))
+                assert caught.value.kind == "stale_lease"
+
+        assert play_in_turns(server, shop, tasks, disturb) == [1.0] * EPISODES
+
+
+def test_an_agentgym_step_that_waited_for_a_restart_is_not_sent_to_the_next_holder():
+    world = world_of("en", renderer="sep")
+    tasks = world.tasks("train")[:2]
+    with serving(world, dialect="webshop-agentgym") as server:
+        port = urlsplit(server.url).port
+        shop = remote(server, dialect="webshop-agentgym")
+        session = shop.open()
+        session.reset(tasks[0].id)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(session.step, write_call("search", "query", "mug"))
+        with ShopServer(world, ServeSettings(port=port, dialect="webshop-agentgym")) as server:
+            assert play_in_turns(server, shop, tasks[1:]) == [1.0]
+            fault = waiting.exception(timeout=10)
+    assert isinstance(fault, RemoteFault) and fault.kind in ("stale_lease", "bad_request", "refused")
 
 
 def test_a_served_shop_keeps_the_contract_of_an_environment():

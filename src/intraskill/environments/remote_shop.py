@@ -1,7 +1,6 @@
 """`RemoteShop`: a real ShopSimulator or WebShop server as an `intraskill.environments.protocol.Environment`."""
 
 import threading
-import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,7 @@ from intraskill.environments.remote.agentgym import AgentGymDialect
 from intraskill.environments.remote.episode import Dialect, Identity
 from intraskill.environments.remote.lease import LeaseDialect
 from intraskill.environments.remote.roster import FAMILY, Roster, choose_roster
-from intraskill.environments.remote.session import RemoteSession, Slots, in_background, quietly
+from intraskill.environments.remote.session import RemoteSession, Slots
 from intraskill.environments.remote.settings import RemoteSettings
 from intraskill.environments.remote.transport import Request, Transport
 from intraskill.environments.remote.upstream import UpstreamDialect
@@ -59,7 +58,6 @@ class RemoteShop:
         self._slots = Slots(self.settings.slots, self.settings.slot_timeout_s)
         self._lock = threading.Lock()
         self._connection: _Connection | None = None
-        weakref.finalize(self, _leave, self._dialect)
 
     @property
     def version(self) -> str:
@@ -108,10 +106,6 @@ class RemoteShop:
                 roster = choose_roster(settings.manifest, offered, settings.split_sizes, identity, settings.url)
                 self._connection = _Connection(identity, roster)
             return self._connection
-
-
-def _leave(dialect: Dialect) -> None:
-    in_background(lambda: quietly(dialect.close))
 
 
 def _dialect(transport: Transport, settings: RemoteSettings, persona: bool) -> Dialect:

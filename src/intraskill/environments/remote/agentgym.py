@@ -1,10 +1,9 @@
 """The dialect ``webshop-agentgym``: page texts, a list of buttons, and one raw reward from which the rest is derived.
 
-An env_idx is costly to create and may be reset, and older servers cannot close one, so they are kept and used again.
+An episode closes its env_idx. Older servers cannot close one, and one is costly to create: theirs are used again.
 """
 
 import json
-from collections import deque
 from typing import Any
 
 from intraskill.environments.remote.episode import UNSTATED, Episode, Identity, require_version, unit
@@ -12,7 +11,7 @@ from intraskill.environments.remote.faults import RemoteFault
 from intraskill.environments.remote.lease import identity_of
 from intraskill.environments.remote.pages import TextPage, split_parts, without_request
 from intraskill.environments.remote.settings import RemoteSettings
-from intraskill.environments.remote.text_shop import Reply, Start, TextEpisode
+from intraskill.environments.remote.text_shop import Reply, SlotNumbers, Start, TextEpisode
 from intraskill.environments.remote.transport import Request, Transport
 from intraskill.environments.remote.wire import HEALTH_ROUTE, PURCHASE, SEP
 from intraskill.environments.shopworld.strings import strings_of
@@ -29,7 +28,7 @@ class AgentGymDialect:
 
     def __init__(self, transport: Transport, settings: RemoteSettings) -> None:
         self._transport, self._settings = transport, settings
-        self._idle: deque[int] = deque()  # append and pop of a deque are atomic
+        self._numbers = SlotNumbers()
 
     def identify(self) -> Identity:
         """Ask ``/healthz`` where there is one, else only whether anybody answers."""
@@ -41,28 +40,16 @@ class AgentGymDialect:
 
     def episode(self, identity: Identity) -> Episode:
         """Return an episode that holds no env_idx yet."""
-        return TextEpisode(_AgentGymChannel(self._transport, self._settings, identity, self._idle))
-
-    def close(self) -> None:
-        """Close every env_idx that is kept; those of a server that is gone went with it.
-
-        Raises:
-            RemoteFault: when the server does not answer.
-        """
-        while self._idle:
-            close_env(self._transport, self._idle.pop())
-
-
-def close_env(transport: Transport, env_idx: int) -> None:
-    """Close an env_idx; a server without that route keeps it."""
-    transport.offered(Request("/close", {"env_idx": env_idx}, "close", is_release=True))
+        return TextEpisode(_AgentGymChannel(self._transport, self._settings, identity, self._numbers))
 
 
 class _AgentGymChannel:
     reward_parts: tuple[str, ...] = DERIVED_PARTS
 
-    def __init__(self, transport: Transport, settings: RemoteSettings, identity: Identity, idle: deque[int]) -> None:
-        self._transport, self._identity, self._idle = transport, identity, idle
+    def __init__(
+        self, transport: Transport, settings: RemoteSettings, identity: Identity, numbers: SlotNumbers
+    ) -> None:
+        self._transport, self._identity, self._numbers = transport, identity, numbers
         self.where = f"webshop-agentgym at {settings.url}"
         self.language = settings.language or identity.language
         self._env_idx: int | None = None
@@ -98,12 +85,10 @@ class _AgentGymChannel:
 
     def leave(self) -> None:
         env_idx, self._env_idx = self._env_idx, None
-        if env_idx is None:
+        if env_idx is None or not self._numbers.give_back(env_idx, self):
             return
-        if self._sound:
-            self._idle.append(env_idx)
-        else:
-            close_env(self._transport, env_idx)
+        if not self._closed(env_idx) and self._sound:
+            self._numbers.keep(env_idx)
 
     def shown(self, page: TextPage) -> str:
         labels = strings_of(self.language).labels
@@ -112,30 +97,45 @@ class _AgentGymChannel:
         return SEP.join([*page.parts, *footer])
 
     def _reset(self, idx: int) -> str:
-        try:
-            self._env_idx = self._idle.pop()
-        except IndexError:
+        self._env_idx = self._numbers.take_kept(self)
+        if self._env_idx is None:
             return self._reset_new(idx)
         try:
             return self._first_page(idx)
         except RemoteFault as fault:
             if fault.kind not in ("bad_request", "server"):
                 raise
-            self._env_idx = None  # the server was started again since, and knows this env_idx no more
+            # The server was started again since, and knows this env_idx no more, nor the others.
+            self._numbers.forget_kept()
+            self._numbers.give_back(self._env_idx, self)
+            self._env_idx = None
             return self._reset_new(idx)
 
     def _reset_new(self, idx: int) -> str:
+        created = self._create()
+        while not self._numbers.take(created, self):
+            # Whoever held it may be about to send something, so nobody uses it.
+            self._numbers.give_back(created, self)
+            self._closed(created)
+            created = self._create()
+        self._env_idx = created
+        return self._first_page(idx)
+
+    def _create(self) -> int:
         request = Request("/create", {}, "create", is_reset=True)
         created = self._transport.send(request)
         if not isinstance(created, int) or isinstance(created, bool):
             raise self._transport.fault("protocol", request, "the reply is not an env_idx")
-        self._env_idx = created
-        return self._first_page(idx)
+        return created
+
+    def _closed(self, env_idx: int) -> bool:
+        """Close an env_idx; ``False`` when the server has no such route, or no such env_idx."""
+        return self._transport.offered(Request("/close", {"env_idx": env_idx}, "close", is_release=True)) is not None
 
     def _first_page(self, idx: int) -> str:
         self._sound = False
         body = {"env_idx": self._env_idx, "session_id": idx}
-        reply = self._transport.send(Request("/reset", body, "reset", is_reset=True))
+        reply = self._transport.send(Request("/reset", body, "reset", is_reset=True, is_ours=self._is_ours))
         text = reply[0] if isinstance(reply, list) and reply else reply
         if not isinstance(text, str):
             raise RemoteFault("protocol", f"{self.where}: the reset of idx {idx} gave no page")
@@ -156,8 +156,11 @@ class _AgentGymChannel:
             raise RemoteFault("stale_lease", f"{self.where}: this episode holds no env_idx any more; open another")
         return self._env_idx
 
+    def _is_ours(self) -> bool:
+        return self._env_idx is not None and self._numbers.holds(self._env_idx, self)
+
     def _get(self, route: str) -> Any:
-        return self._transport.send(Request(route, params={"env_idx": self._held()}))
+        return self._transport.send(Request(route, params={"env_idx": self._held()}, is_ours=self._is_ours))
 
     def _post(self, route: str, body: dict[str, Any]) -> Any:
-        return self._transport.send(Request(route, body))
+        return self._transport.send(Request(route, body, is_ours=self._is_ours))

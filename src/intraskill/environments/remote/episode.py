@@ -80,9 +80,6 @@ class Dialect(Protocol):
     def episode(self, identity: Identity) -> Episode:
         """Return an episode that holds nothing yet."""
 
-    def close(self) -> None:
-        """Give back whatever is kept between episodes."""
-
 
 def last_action(argument: str, code: str, language: str) -> dict[str, Any]:
     """Return the state's record of an action that this client judged itself."""

@@ -63,9 +63,6 @@ class LeaseDialect:
         """Return an episode that holds no lease yet."""
         return _LeaseEpisode(self._transport, self._settings, identity, self._persona)
 
-    def close(self) -> None:
-        """Nothing is kept between episodes."""
-
 
 class _LeaseEpisode:
     def __init__(self, transport: Transport, settings: RemoteSettings, identity: Identity, persona: bool) -> None:

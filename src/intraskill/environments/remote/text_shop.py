@@ -1,5 +1,6 @@
 """Episodes of servers that only send page texts: states are read from them, and actions judged by their buttons."""
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -35,6 +36,60 @@ class Reply:
     page: TextPage | None
     parts: Mapping[str, float] = field(default_factory=dict)
     ending: str = PURCHASE
+
+
+class SlotNumbers:
+    """Which episode holds which slot of a server that names slots by bare numbers; safe between threads.
+
+    A server that was started again, or took a slot back, gives a number out a second time. Whoever held it has then
+    lost it, and must not send another word to it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._holders: dict[int, Channel] = {}
+        self._kept: list[int] = []
+
+    def take(self, number: int, holder: "Channel") -> bool:
+        """Note who holds a number now; ``False`` when another episode did and has just lost it."""
+        with self._lock:
+            if number in self._kept:
+                self._kept.remove(number)
+            lost = self._holders.get(number)
+            self._holders[number] = holder
+            return lost is None
+
+    def holds(self, number: int, holder: "Channel") -> bool:
+        """Return whether an episode still holds a number."""
+        return self._holders.get(number) is holder
+
+    def give_back(self, number: int, holder: "Channel") -> bool:
+        """Note that nobody holds a number any more; ``False`` when it is another's by now, and then nothing changes."""
+        with self._lock:
+            if self._holders.get(number) is not holder:
+                return False
+            del self._holders[number]
+            return True
+
+    def keep(self, number: int) -> None:
+        """Keep a number that nobody holds for `take_kept`."""
+        with self._lock:
+            if number not in self._holders:
+                self._kept.append(number)
+
+    def take_kept(self, holder: "Channel") -> int | None:
+        """Take a number that was kept; ``None`` when there is none."""
+        with self._lock:
+            if not self._kept:
+                return None
+            number = self._kept.pop()
+            self._holders[number] = holder
+            return number
+
+    def forget_kept(self) -> None:
+        """Keep nothing: the server does not know those numbers any more."""
+        with self._lock:
+            self._kept.clear()
 
 
 class Channel(Protocol):

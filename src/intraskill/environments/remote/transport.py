@@ -7,7 +7,7 @@ purchase is sent, and then nobody can tell whether it happened.
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,8 @@ class Request:
         params: query parameters.
         is_reset: a reset may be slow, and may be sent again.
         is_release: one attempt: a server that cannot be reached has nothing left to give back.
+        is_ours: whether the slot that it names is still ours; asked before every attempt and after a reply, for while
+            a request waits for a server that was started again, its slot may have gone to another episode.
     """
 
     route: str
@@ -51,6 +53,7 @@ class Request:
     params: Mapping[str, Any] | None = None
     is_reset: bool = False
     is_release: bool = False
+    is_ours: Callable[[], bool] | None = None
 
     @property
     def name(self) -> str:
@@ -81,10 +84,13 @@ class Transport:
         pause = self._settings.backoff_s
         for attempt in range(retries + 1):
             try:
+                self._require_ours(request)
                 found = self._once(request)
+                self._require_ours(request)
             except RemoteFault as fault:
                 if fault.kind not in again or attempt == retries:
-                    self._down = fault.kind == "refused"
+                    # A release does not wait, so it cannot tell whether waiting is in vain.
+                    self._down = fault.kind == "refused" and (self._down or not request.is_release)
                     raise
             else:
                 self._down = False
@@ -106,6 +112,10 @@ class Transport:
         """Return a fault that says what, where and what to do."""
         remedy = _REMEDIES.get(kind, "")
         return RemoteFault(kind, f"{request.name} at {self._settings.url}: {problem}{'; ' if remedy else ''}{remedy}")
+
+    def _require_ours(self, request: Request) -> None:
+        if request.is_ours is not None and not request.is_ours():
+            raise self.fault("stale_lease", request, "the server gave this slot to another episode")
 
     def _once(self, request: Request) -> Any:
         import httpx

@@ -56,9 +56,6 @@ class UpstreamDialect:
         """Return an episode that holds no slot yet."""
         return TextEpisode(_UpstreamChannel(self, identity))
 
-    def close(self) -> None:
-        """Nothing is kept between episodes."""
-
 
 class _UpstreamChannel:
     reward_parts: tuple[str, ...] = REWARD_PARTS
