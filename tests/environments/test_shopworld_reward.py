@@ -142,6 +142,20 @@ def test_each_component_follows_its_definition(
         ("size 10-12 shoes", (None, False)),
         ("a cable less than 5 meters", (None, False)),
         ("a rope about 3 meters", (None, False)),
+        # a currency is surer than a bare bound, a price word surer than both
+        ("laptops up to 15, under $60", (60.0, True)),
+        ("my budget is 40, up to 15", (40.0, True)),
+        ("price under $60 size 10-12", (60.0, True)),
+        ("a stand for screens up to 65, under 140", (140.0, True)),
+        # thousands, and numbers in words
+        ("a laptop under $1.5k", (1500.0, True)),
+        ("a laptop, between $1k and $2k", (2000.0, True)),
+        ("no more than forty dollars", (40.0, True)),
+        ("a lamp for less than a hundred and twenty-five dollars", (125.0, True)),
+        ("a bike under two thousand three hundred dollars", (2300.0, True)),
+        ("a lamp, no more than a few dollars", (None, True)),
+        ("a set of forty sand dollars", (None, False)),
+        ("a lamp, $50 max", (50.0, True)),
     ],
 )
 def test_the_budget_is_read_from_an_english_instruction(text: str, expected: tuple[float | None, bool]) -> None:
@@ -178,6 +192,35 @@ def test_the_budget_is_read_from_an_english_instruction(text: str, expected: tup
         ("3块毛巾", (None, False)),
         ("价格便宜的3米线", (None, False)),
         ("预算有限", (None, True)),
+        # the surest amount counts: beside a price word, then with a currency, then with a bound
+        ("预算500元以内，帮我挑一块。", (500.0, True)),
+        ("预算五百元，要两块", (500.0, True)),
+        ("预算200元，适合身高160以下的女生", (200.0, True)),
+        ("价格50元以内，长度30以内", (50.0, True)),
+        ("长度30以内，价格50元以内", (50.0, True)),
+        ("不超过100元，最好送5元优惠券", (100.0, True)),
+        ("最好送5元优惠券，100元的杯子", (100.0, True)),
+        ("预算300元以上，送5元优惠券", (None, False)),
+        # 块 counts pieces too; a bare bound is money at the end of a clause, beside no measure
+        ("挑一块。", (None, False)),
+        ("要两块，红色", (None, False)),
+        ("最多5块", (5.0, True)),
+        ("预算五块", (5.0, True)),
+        ("五十块，红色", (50.0, True)),
+        ("想要一个杯子，不超过100", (100.0, True)),
+        ("低于100，要红色", (100.0, True)),
+        ("不能超过100元", (100.0, True)),
+        ("不超过100毫升", (None, False)),
+        ("身高160以下", (None, False)),
+        ("长度不超过30，红色", (None, False)),
+        ("最多3，红色", (None, False)),
+        ("超过100元", (None, False)),
+        # 来 is about, 几 behind a ten is less than the next ten, 几 before one is no number
+        ("两百来块钱", (220.0, True)),
+        ("十几块的杯子", (20.0, True)),
+        ("几百块", (None, True)),
+        ("预算几千吧", (None, True)),
+        ("几百块，不超过500元", (500.0, True)),
     ],
 )
 def test_the_budget_is_read_from_a_chinese_instruction(text: str, expected: tuple[float | None, bool]) -> None:
