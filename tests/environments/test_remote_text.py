@@ -323,7 +323,42 @@ def test_upstream_never_frees_a_slot_that_a_broken_purchase_may_have_freed(chine
         other.reset("1")
         shop.queue("interact", Fault("drop"))
         assert kind_of(lambda: other.step(SEARCH)) == "dropped"
-        assert shop.requests["release_one"] == 1, "a search frees nothing, so that slot is ours to give back"
+        assert shop.requests["release_one"] == 0, "what was lost may have said that the episode is over"
+        third = upstream(server.url).open()
+        third.reset("2")
+        third.step(SEARCH)
+        third.terminate("action_limit")
+        assert shop.requests["release_one"] == 1, "a running reply was read, so that slot is ours to give back"
+
+
+def test_upstream_never_frees_a_slot_that_a_lost_reply_gave_to_somebody_else(chinese: ShopWorld) -> None:
+    shop = UpstreamShop(chinese)
+    with serving(shop) as server:
+        session = upstream(server.url).open()
+        session.reset("0")
+
+        def ends(reply: Any) -> Any:
+            shop.episodes.clear()
+            shop.begin(1, 0)
+            return []
+
+        shop.queue("interact", Fault("patch", patch=ends))
+        assert kind_of(lambda: session.step(SEARCH)) == "protocol"
+    assert shop.released == [] and list(shop.episodes) == [0], "slot 0 is somebody else's by now"
+
+
+def test_upstream_episodes_that_a_restart_interrupts_send_nothing_to_the_next_holder(chinese: ShopWorld) -> None:
+    shop = UpstreamShop(chinese)
+    with serving(shop) as server:
+        remote = upstream(server.url)
+        (late,) = started(remote, ["0"])
+        shop.episodes.clear()
+        (new,) = started(remote, ["1"])
+        sent = shop.requests["interact"]
+        assert kind_of(lambda: late.step(SEARCH)) == "stale_lease"
+        assert shop.requests["interact"] == sent and shop.released == []
+        calls = oracle_calls(chinese, shop.tasks[1].id)
+        assert [new.step(call) for call in calls][-1].reward == 1.0
 
 
 def test_upstream_errors_in_a_200_are_faults(chinese: ShopWorld) -> None:

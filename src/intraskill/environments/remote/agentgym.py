@@ -69,7 +69,7 @@ class _AgentGymChannel:
         self._request = shown
         return Start(shown, None, self._page(text))
 
-    def send(self, action: str, *, buys: bool) -> Reply:
+    def send(self, action: str) -> Reply:
         self._sound = False  # until the reply is read, nobody knows what this env_idx is doing
         reply = self._post("/step", {"env_idx": self._held(), "action": action})
         if not isinstance(reply, dict) or not isinstance(reply.get("done"), bool):

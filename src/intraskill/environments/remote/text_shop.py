@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from intraskill.environments.protocol import Opening, Outcome
 from intraskill.environments.remote.episode import MAIN_REWARD, folded, last_action, require_public, with_notice
-from intraskill.environments.remote.pages import BUY, Browser, TextPage
+from intraskill.environments.remote.pages import Browser, TextPage
 from intraskill.environments.remote.wire import PURCHASE
 from intraskill.environments.tool_calls import ToolCall
 
@@ -102,7 +102,7 @@ class Channel(Protocol):
     def start(self, idx: int) -> Start:
         """Take a slot and reset it."""
 
-    def send(self, action: str, *, buys: bool) -> Reply:
+    def send(self, action: str) -> Reply:
         """Send one action, once."""
 
     def leave(self) -> None:
@@ -142,8 +142,7 @@ class TextEpisode:
         argument = folded(call.argument)
         # A server's pattern takes brackets for its own, and a query loses nothing without them.
         argument = argument.translate({ord("["): " ", ord("]"): " "}) if call.name == "search" else argument
-        buys = call.name == "click" and call.argument.casefold() in BUY
-        reply = self._channel.send(f"{call.name}[{argument}]", buys=buys)
+        reply = self._channel.send(f"{call.name}[{argument}]")
         noted = last_action(call.argument, "executed", self._channel.language)
         if reply.page is None:
             self._browser.finish()

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from intraskill.environments.leaks import is_private_key
 from intraskill.environments.remote.episode import (
     UNSTATED,
     Episode,
@@ -21,7 +22,7 @@ from intraskill.environments.remote.faults import RemoteFault
 from intraskill.environments.remote.lease import identity_of
 from intraskill.environments.remote.pages import TextPage, split_parts, without_request
 from intraskill.environments.remote.settings import RemoteSettings
-from intraskill.environments.remote.text_shop import Reply, Start, TextEpisode
+from intraskill.environments.remote.text_shop import Reply, SlotNumbers, Start, TextEpisode
 from intraskill.environments.remote.transport import Request, Transport
 from intraskill.environments.remote.wire import BUTTONS_FOOTER, HEALTH_ROUTE, PURCHASE, SEARCH_FOOTER, SEP, SHOP_ROUTE
 from intraskill.environments.shopworld.reward import REWARD_PARTS
@@ -40,6 +41,7 @@ class UpstreamDialect:
 
     def __init__(self, transport: Transport, settings: RemoteSettings, persona: bool) -> None:
         self.transport, self.settings, self.persona = transport, settings, persona
+        self.numbers = SlotNumbers()
         self._first: dict[str, str] = {}
 
     def identify(self) -> Identity:
@@ -64,7 +66,9 @@ class _UpstreamChannel:
         self._transport, self._dialect, settings = dialect.transport, dialect, dialect.settings
         self.where = f"shopsim-upstream at {settings.url}"
         self.language = settings.language or identity.language
+        self._numbers = dialect.numbers
         self._env_idx: int | None = None
+        self._running = False
         self._request = ""
 
     def start(self, idx: int) -> Start:
@@ -72,7 +76,8 @@ class _UpstreamChannel:
         env_idx, full = reply.get("env_idx"), reply.get("instruction")
         if not isinstance(env_idx, int):
             raise RemoteFault("protocol", f"{self.where}: a reset gave no env_idx")
-        self._env_idx = env_idx
+        self._numbers.take(env_idx, self)
+        self._env_idx, self._running = env_idx, True
         self._dialect.check_version(reply, self.where)
         require_task(reply, idx, self.where)
         if not isinstance(full, str) or not full.strip():
@@ -84,20 +89,18 @@ class _UpstreamChannel:
             return Start(full, None, self._home())
         persona = reply.get("user_persona")
         if isinstance(persona, Mapping):
-            persona = {key: value for key, value in persona.items() if key != "__reasoning__"}
+            persona = {key: value for key, value in persona.items() if not is_private_key(key)}
         self._request = full
         return Start(simple, persona_text(persona), self._home(), hidden=() if full == simple else (full,))
 
-    def send(self, action: str, *, buys: bool) -> Reply:
-        env_idx = self._held()
-        if buys:
-            self._env_idx = None  # an episode that ends frees its slot; freed again, it would be somebody else's
-        reply = self._call("interact", {"env_idx": env_idx, "response": f"\nAction: {action}"})
+    def send(self, action: str) -> Reply:
+        ask = {"env_idx": self._held(), "response": f"\nAction: {action}"}
+        self._running = False  # an episode that ends frees its slot; freed again, it would be somebody else's
+        reply = self._call("interact", ask)
         done, over = bool(reply.get("done")), bool(reply.get("over"))
         if not done and not over:
-            self._env_idx = env_idx
+            self._running = "done" in reply
             return Reply(self._page(reply.get("instruction")))
-        self._env_idx = None
         if not done:
             return Reply(None, dict.fromkeys(REWARD_PARTS, 0.0), "action_limit")
         parts = components(reply.get("reward_detail"), self.where, OPTIONAL)
@@ -106,7 +109,7 @@ class _UpstreamChannel:
 
     def leave(self) -> None:
         env_idx, self._env_idx = self._env_idx, None
-        if env_idx is not None:
+        if env_idx is not None and self._numbers.give_back(env_idx, self) and self._running:
             self._call("release_one", {"env_idx": env_idx})
 
     def shown(self, page: TextPage) -> str:
@@ -141,9 +144,13 @@ class _UpstreamChannel:
             raise RemoteFault("stale_lease", f"{self.where}: this episode holds no slot any more; open another")
         return self._env_idx
 
+    def _is_ours(self) -> bool:
+        return self._env_idx is not None and self._numbers.holds(self._env_idx, self)
+
     def _call(self, action: str, ask: Mapping[str, Any], *, is_reset: bool = False) -> Mapping[str, Any]:
         body, is_release = {"action": action, **ask}, action == "release_one"
-        request = Request(SHOP_ROUTE, body, action, is_reset=is_reset, is_release=is_release)
+        is_ours = self._is_ours if action == "interact" else None
+        request = Request(SHOP_ROUTE, body, action, is_reset=is_reset, is_release=is_release, is_ours=is_ours)
         reply = self._transport.send(request)
         result = reply.get("result") if isinstance(reply, Mapping) else None
         if not isinstance(result, Mapping):
