@@ -16,7 +16,7 @@ from intraskill.method.firewall import Firewall
 from intraskill.method.randomness import shuffled
 from intraskill.method.tasks import SPLITS, Split, Task
 from intraskill.provenance import about, check_provenance, draft_of, plan_of
-from intraskill.run_sizes import check_sizes
+from intraskill.run_sizes import check_sizes, check_slots
 from intraskill.runtime.learner import Learner
 from intraskill.runtime.run_directory import claim
 from intraskill.runtime.trace2skill import Analyst, OwnAnalyst, secrets_of
@@ -109,8 +109,13 @@ def assemble(config: Config, monitor: Monitor | None = None) -> Run:
 
 
 def bench(config: Config, root: Path, monitor: Monitor | None = None, environment: Environment | None = None) -> Run:
-    """Build everything a stage needs, with its files under ``root``, and claim nothing: for evaluations."""
+    """Build everything a stage needs, with its files under ``root``, and claim nothing: for evaluations.
+
+    Raises:
+        ConfigError: also when the environment holds fewer episodes at once than a batch.
+    """
     environment = environment or environment_of(config)
+    check_slots(config.rollout.batch, getattr(environment, "slots", None))
     learner = learner_of(config, environment)
     firewall, metrics = Firewall(secrets_of(environment)), Metrics(root / "metrics.jsonl")
     analyst = analyst_of(config, environment, root)

@@ -64,6 +64,19 @@ def check_gate_tasks(gate: GateConfig, held: int) -> None:
         )
 
 
+def check_slots(batch: int, slots: int | None) -> None:
+    """Refuse a batch whose episodes would wait for each other; ``slots=None`` where an environment has no limit.
+
+    Raises:
+        ConfigError: naming both numbers.
+    """
+    if slots is not None and batch > slots:
+        raise ConfigError(
+            f"rollout.batch={batch} episodes would wait for each other at env.options.slots={slots}; "
+            "lower the first, or raise the second and the server's own"
+        )
+
+
 def check_planned_power(gate: GateConfig, chunks: int, tasks: int) -> None:
     """Refuse a run whose largest gate could not see ``gate.effect``, when it requires that.
 

@@ -7,12 +7,15 @@ from typing import Any
 import pytest
 from environments.faulty_servers import LeaseShop, serving
 
+from intraskill.assembly import bench
+from intraskill.config import Config
 from intraskill.environments.leaks import leaks
 from intraskill.environments.remote.roster import from_manifest, from_sizes
 from intraskill.environments.remote.settings import is_loopback
 from intraskill.environments.remote_shop import RemoteShop
 from intraskill.environments.shopworld.world import ShopWorld
 from intraskill.method.errors import ArtifactError, ConfigError, SplitError
+from intraskill.run_sizes import check_slots
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +121,13 @@ def test_sources_of_tasks_that_disagree_or_lack_are_refused(world: ShopWorld) ->
         {"dialect": "smoke-signals"},
         {"url": "127.0.0.1:5700"},
         {"url": "ftp://127.0.0.1"},
+        {"url": "http://127.0.0.1:42867:"},
+        {"url": "http://127.0.0.1:"},
+        {"url": "http://127.0.0.1:port"},
+        {"url": "http://127.0.0.1:99999"},
+        {"url": "http://[::1"},
+        {"url": "http://127.0.0.1:5700/a b"},
+        {"url": "http://127.0.0.1:5700/\n"},
         {"url": "http://user:word@127.0.0.1:5700"},
         {"url": "http://192.168.0.7:5700"},
         {"url": "http://127.0.0.1.example.org:5700"},
@@ -132,6 +142,29 @@ def test_sources_of_tasks_that_disagree_or_lack_are_refused(world: ShopWorld) ->
 def test_each_senseless_option_is_refused_before_anything_is_sent(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"env\.options"):
         RemoteShop(**options)
+
+
+@pytest.mark.parametrize("host", ["999.1.1.1", "ex..ample"])
+def test_a_host_that_only_the_http_client_can_refuse_is_a_config_error_too(host: str) -> None:
+    with pytest.raises(ConfigError, match=r"env\.options\.url"):
+        client(f"http://{host}:5700", allow_remote_host=True, retries=0).tasks("train")
+
+
+def test_an_address_of_every_good_form_is_taken() -> None:
+    for url in ("http://127.0.0.1", "http://localhost:5700/", "https://[::1]:5700/shop", "http://127.0.0.1:80"):
+        assert RemoteShop(url=url).settings.url == url
+
+
+def test_a_run_of_more_episodes_than_slots_is_refused_before_it_starts(tmp_path: Path, world: ShopWorld) -> None:
+    shop = LeaseShop(world)
+    with serving(shop) as server:
+        remote, config = client(server.url), Config()
+        config.rollout.batch = remote.slots + 1
+        with pytest.raises(ConfigError, match=r"rollout\.batch=3 .* env\.options\.slots=2"):
+            bench(config, tmp_path, environment=remote)
+        assert not shop.requests
+        check_slots(remote.slots, remote.slots)
+        check_slots(config.rollout.batch, getattr(world, "slots", None))
 
 
 def test_a_remote_host_must_be_allowed_by_name() -> None:

@@ -73,6 +73,11 @@ class RemoteShop:
         return [_tool(name, parameter) for name, parameter in PARAMETERS.items()]
 
     @property
+    def slots(self) -> int:
+        """Most episodes open at once; the next one waits, so a batch must not hold more."""
+        return self.settings.slots
+
+    @property
     def reward_parts(self) -> Sequence[str]:
         """Names of the components that a finished episode carries; they depend on the dialect."""
         return self._dialect.reward_parts

@@ -69,15 +69,26 @@ class RemoteSettings:
             )
 
     def _check_url(self) -> None:
-        parts = urlsplit(self.url)
-        host = parts.hostname
-        if parts.scheme not in ("http", "https") or not host or parts.username or parts.query or parts.fragment:
+        host = _host(self.url)
+        if host is None:
             raise ConfigError(f"env.options.url must read like http://127.0.0.1:5700, got {self.url!r}")
         if not self.allow_remote_host and not is_loopback(host):
             raise ConfigError(
                 f"env.options.url names {host}, which is not this machine, and what the policy writes would be sent "
                 "there in clear text; set env.options.allow_remote_host=true if that is meant"
             )
+
+
+def _host(url: str) -> str | None:
+    """Return the host that a plain http address names; ``None`` for an address of any other form."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port  # raises where it is no port number
+    except ValueError:
+        return None
+    odd = parts.username or parts.query or parts.fragment or parts.netloc.endswith(":") or port == 0
+    plain = parts.scheme in ("http", "https") and url.isprintable() and " " not in url
+    return parts.hostname if plain and not odd else None
 
 
 def is_loopback(host: str) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from intraskill.environments.remote.faults import FaultKind, RemoteFault
 from intraskill.environments.remote.settings import RemoteSettings
 from intraskill.environments.remote.wire import BAD_REQUEST, STALE_LEASE
+from intraskill.method.errors import ConfigError
 
 if TYPE_CHECKING:
     import httpx
@@ -78,6 +79,7 @@ class Transport:
 
         Raises:
             RemoteFault: of the kind that ended the last attempt.
+            ConfigError: when the server's url is no address.
         """
         again = AGAIN_FOR_A_RESET if request.is_reset else AGAIN_FOR_ANYTHING
         retries = 0 if request.is_release or self._down else self._settings.retries
@@ -126,6 +128,8 @@ class Transport:
         method, url = "GET" if request.body is None else "POST", settings.url.rstrip("/") + request.route
         try:
             reply = self._http().request(method, url, json=request.body, params=request.params, timeout=timeout)
+        except (httpx.InvalidURL, UnicodeError) as error:
+            raise ConfigError(f"env.options.url={settings.url!r} is no address ({error}); correct it") from error
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise self.fault("refused", request, f"no connection ({error})") from error
         except httpx.TimeoutException as error:
