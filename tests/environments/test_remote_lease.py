@@ -296,6 +296,8 @@ def test_a_server_of_another_version_is_refused_at_a_later_reset(shop: LeaseShop
         ("reset", "goal_options", ["red"]),
         ("reset", "user_persona", {"taste": {"__reasoning__": "red"}}),
         ("interact", "goal", {"asin": "B1"}),
+        ("interact", "targetAsin", "B1"),
+        ("interact", "Gold_Product", {"asin": "B1"}),
         ("interact", "observation", "page one, goal_options: red"),
         ("interact", "observation_state", {"page_type": "search_results", "products": [{"id": "B1", "targetAsin": 1}]}),
         ("interact", "observation_state", {"page_type": "search_results", "reward": 0.0}),
@@ -326,6 +328,33 @@ def test_the_goal_beside_the_final_reply_is_dropped(shop: LeaseShop, url: str, w
     for action in oracle_calls(world, task_id):
         outcome = session.step(action)
     assert outcome.done and outcome.reward == 1.0 and "the answer" not in repr(outcome)
+
+
+@pytest.mark.parametrize("stated", [0.5, 0.0, None, 1.0])
+def test_a_reward_that_its_own_detail_contradicts_is_a_fault_that_names_both(
+    shop: LeaseShop, url: str, world: ShopWorld, stated: Any
+) -> None:
+    remote = client(url)
+    task_id = remote.tasks("train")[0].id
+    session = remote.open()
+    session.reset(task_id)
+    *before, buy = oracle_calls(world, task_id)
+    for action in before:
+        session.step(action)
+
+    def contradict(reply: Any) -> Any:
+        reply["result"]["reward"] = stated
+        return reply
+
+    shop.queue("interact", Fault("patch", patch=contradict))
+    if stated == 1.0:
+        assert session.step(buy).reward == 1.0
+        return
+    with pytest.raises(
+        RemoteFault, match=f"reward={stated}" + ("" if stated is None else r" .*r_strict=1\.0")
+    ) as caught:
+        session.step(buy)
+    assert caught.value.kind == "protocol" and shop.requests["release_one"] == 1
 
 
 @pytest.mark.parametrize("value", [None, "high", 1.5, -0.2, float("nan")])
@@ -401,6 +430,25 @@ def test_a_server_that_is_gone_is_waited_for_once_and_not_by_every_episode(shop:
     shop.episodes.clear()
     with serving(shop, port):
         assert started(remote).step(SEARCH).feedback == "executed"
+
+
+def test_a_refused_release_takes_nobodys_patience(shop: LeaseShop) -> None:
+    with serving(shop) as server:
+        remote, patient = (client(server.url, retries=3, backoff_s=PATIENCE_S) for _ in range(2))
+        port, leaving = server.server_address[1], started(remote)
+        tasks = patient.tasks("train")
+    shop.leases.clear()
+    shop.episodes.clear()
+    with pytest.raises(RemoteFault, match="refused"):
+        leaving._episode.release()
+    before = time.monotonic()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(started, remote, 1)
+        time.sleep(PATIENCE_S / 2)
+        assert not waiting.done(), "it waits for the server, as if nobody had left"
+        with serving(shop, port):
+            assert waiting.result(timeout=10).step(SEARCH).feedback == "executed"
+    assert time.monotonic() - before > PATIENCE_S / 2 and tasks
 
 
 def test_a_server_that_starts_another_task_is_a_fault(shop: LeaseShop, url: str) -> None:

@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+from intraskill.environments.leaks import is_private_key
 from intraskill.environments.protocol import Opening, Outcome
 from intraskill.environments.remote.episode import (
     MAIN_REWARD,
+    ROUNDING,
     VERSIONED,
     Episode,
     Identity,
@@ -25,8 +27,8 @@ from intraskill.environments.remote.wire import HEALTH_ROUTE, PURCHASE, SHOP_ROU
 from intraskill.environments.shopworld.reward import REWARD_PARTS
 from intraskill.environments.tool_calls import ToolCall
 
-PRIVATE = ("goal", "goals", "goal_options", "private_task_instruction", "reason_key", "target_asin", "answer")
-"""What a reply may hold beside the page only once the episode is over."""
+REWARDS = ("reward", "reward_detail")
+"""Private keys that every reply has beside the page; any other one may stand there only once the episode is over."""
 
 
 def identity_of(health: object, transport: Transport, language: str) -> Identity:
@@ -105,7 +107,7 @@ class _LeaseEpisode:
         parts: dict[str, float] = {}
         ending = ""
         if done:
-            parts = _parts(reply.get("reward_detail"), self._where)
+            parts = _parts(reply, self._where)
             ending = str(reply.get("termination_reason") or PURCHASE)
         shown = reply["observation"]
         reward = parts.get(MAIN_REWARD, 0.0)
@@ -158,7 +160,11 @@ class _LeaseEpisode:
         shown, state = reply.get("observation"), reply.get("observation_state")
         if not isinstance(shown, str) or not isinstance(state, Mapping):
             raise RemoteFault("protocol", f"{self._where}: a reply without observation and observation_state")
-        beside = {} if over else {name: reply[name] for name in PRIVATE if reply.get(name)}
+        beside = (
+            {}
+            if over
+            else {key: value for key, value in reply.items() if value and key not in REWARDS and is_private_key(key)}
+        )
         require_public(beside, self._where)
         require_public(shown, self._where, said=self._said)
         require_public(state, self._where, said=self._said)
@@ -173,8 +179,17 @@ def _feedback(reply: Mapping[str, Any], state: Mapping[str, Any]) -> str:
     return str(noted.get("reason") or "unavailable_action")
 
 
-def _parts(detail: object, where: str) -> dict[str, float]:
-    """Return every component as the server gives it."""
+def _parts(reply: Mapping[str, Any], where: str) -> dict[str, float]:
+    """Return every component as the server gives it, if its reward is the one among them."""
+    detail = reply.get("reward_detail")
     if not isinstance(detail, Mapping):
         raise RemoteFault("protocol", f"{where} ends an episode without reward_detail; does it speak this dialect?")
-    return {name: unit(detail.get(name), name, where) for name in REWARD_PARTS}
+    parts = {name: unit(detail.get(name), name, where) for name in REWARD_PARTS}
+    reward = unit(reply.get("reward"), "reward", where)
+    if abs(reward - parts[MAIN_REWARD]) > ROUNDING:
+        raise RemoteFault(
+            "protocol",
+            f"{where} gives reward={reward} and {MAIN_REWARD}={parts[MAIN_REWARD]} in reward_detail, which must be "
+            "equal; is its primary_reward another one?",
+        )
+    return parts
