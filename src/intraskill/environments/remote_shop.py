@@ -15,13 +15,12 @@ from intraskill.environments.remote.settings import RemoteSettings
 from intraskill.environments.remote.transport import Request, Transport
 from intraskill.environments.remote.upstream import UpstreamDialect
 from intraskill.environments.remote.wire import MANIFEST_ROUTE
-from intraskill.environments.shopworld.session import PARAMETERS
+from intraskill.environments.shopworld.session import shop_tools
 from intraskill.method.errors import ConfigError
 from intraskill.method.randomness import content_hash
 from intraskill.method.tasks import Split, Task
 
 PRESETS = ("persona", "plain")
-_DESCRIPTIONS = {"search": "Search the shop.", "click": "Click a listed action."}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,7 @@ class RemoteShop:
     @property
     def tools(self) -> Sequence[ToolSpec]:
         """The two tools, as JSON schemas: the same as `ShopWorld`'s, whatever the server calls its own."""
-        return [_tool(name, parameter) for name, parameter in PARAMETERS.items()]
+        return shop_tools()
 
     @property
     def slots(self) -> int:
@@ -119,8 +118,3 @@ def _dialect(transport: Transport, settings: RemoteSettings, persona: bool) -> D
     if settings.dialect == "shopsim-upstream":
         return UpstreamDialect(transport, settings, persona)
     return AgentGymDialect(transport, settings)
-
-
-def _tool(name: str, parameter: str) -> ToolSpec:
-    schema = {"type": "object", "properties": {parameter: {"type": "string"}}, "required": [parameter]}
-    return {"type": "function", "function": {"name": name, "description": _DESCRIPTIONS[name], "parameters": schema}}

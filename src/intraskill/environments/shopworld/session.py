@@ -1,4 +1,4 @@
-"""One shopping episode: pages, actions, feedback codes (contract ``shopworld-1``).
+"""One shopping episode: pages, actions, feedback codes.
 
 State is a pure function of (catalogue, task, actions).
 """
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from intraskill.environments.protocol import Opening, Outcome
+from intraskill.environments.protocol import Opening, Outcome, ToolSpec
 from intraskill.environments.shopworld.catalogue import Product
 from intraskill.environments.shopworld.render import render
 from intraskill.environments.shopworld.reward import MAIN_REWARD, REWARD_PARTS
@@ -18,6 +18,17 @@ if TYPE_CHECKING:
     from intraskill.environments.shopworld.world import Shop
 
 PARAMETERS = {"search": "query", "click": "value"}
+_DESCRIPTIONS = {"search": "Search the shop.", "click": "Click a listed action."}
+
+
+def shop_tools() -> list[ToolSpec]:
+    """Return the two tools of every shop, as JSON schemas."""
+    return [_tool(name, parameter) for name, parameter in PARAMETERS.items()]
+
+
+def _tool(name: str, parameter: str) -> ToolSpec:
+    schema = {"type": "object", "properties": {parameter: {"type": "string"}}, "required": [parameter]}
+    return {"type": "function", "function": {"name": name, "description": _DESCRIPTIONS[name], "parameters": schema}}
 
 
 @dataclass(frozen=True, slots=True)
