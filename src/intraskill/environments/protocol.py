@@ -1,4 +1,4 @@
-"""What the loop needs from any environment: tasks by split, and single-use sessions (contract ``shopworld-1``).
+"""What the loop needs from any environment: tasks by split, and single-use sessions.
 
 State is a pure function of (catalogue, task, actions): no random generator lives in an environment. A technical
 failure raises `EnvironmentFault`; it is never reward 0.

@@ -14,7 +14,7 @@ from intraskill.environments.shopworld.catalogue import Catalogue, Product
 from intraskill.environments.shopworld.plain import generate as plain
 from intraskill.environments.shopworld.proof import oracle_actions
 from intraskill.environments.shopworld.search import SearchIndex
-from intraskill.environments.shopworld.session import PARAMETERS, ShopSession
+from intraskill.environments.shopworld.session import ShopSession, shop_tools
 from intraskill.environments.shopworld.splits import MARKET_MOST, MARKET_SHARES, assign_splits, manifest
 from intraskill.environments.shopworld.strings import Strings, strings_of
 from intraskill.environments.shopworld.task import ShopTask
@@ -22,13 +22,13 @@ from intraskill.method.errors import ConfigError, SplitError
 from intraskill.method.randomness import content_hash
 from intraskill.method.tasks import SPLITS, Split, Task
 
-CONTRACT = "shopworld-1"
+CONTRACT = "shopworld-2"
+"""Name of the rules: of rewards, search, pages and budgets. A test of frozen behaviour says when it must change."""
 RENDERERS = ("structured", "sep")
 SCORERS: dict[str, Callable[[Product, Mapping[str, str], reward.Goal], dict[str, float]]] = {
     "shopsimulator": reward.score,
     "webshop": webshop_reward.score,
 }
-_DESCRIPTIONS = {"search": "Search the shop.", "click": "Click a listed action."}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +94,18 @@ class Shop:
 
     @cached_property
     def version(self) -> str:
-        """Hash of the contract, the catalogue, the tasks with their splits, and every setting."""
+        """Hash of the contract's name, the catalogue, the order of its options, the tasks with splits, every setting.
+
+        Rules enter by the contract's name alone: whoever changes one gives it another.
+        """
         goals = [(t.id, t.split, t.instruction, t.request, t.persona, repr(t.goal)) for t in self._tasks.values()]
-        return content_hash(CONTRACT, self.catalogue.hash, goals, asdict(self.settings))
+        axes = [list(product.axes) for product in self.catalogue.products]  # the catalogue's hash sorts their names
+        return content_hash(CONTRACT, self.catalogue.hash, axes, goals, asdict(self.settings))
 
     @property
     def tools(self) -> Sequence[ToolSpec]:
         """The two tools, as JSON schemas."""
-        return [_tool(name, parameter) for name, parameter in PARAMETERS.items()]
+        return shop_tools()
 
     @property
     def manifest(self) -> dict[str, object]:
@@ -179,8 +183,3 @@ def _generate(language: str, preset: str, seed: int) -> tuple[Catalogue, Sequenc
         return catalogue, assign_splits(tasks, seed)
     catalogue, tasks = market.generate(language, preset, seed)
     return catalogue, assign_splits(tasks, seed, MARKET_SHARES, MARKET_MOST)
-
-
-def _tool(name: str, parameter: str) -> ToolSpec:
-    schema = {"type": "object", "properties": {parameter: {"type": "string"}}, "required": [parameter]}
-    return {"type": "function", "function": {"name": name, "description": _DESCRIPTIONS[name], "parameters": schema}}
