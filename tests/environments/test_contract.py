@@ -362,6 +362,26 @@ class HintsAtItsGold(ShopSession):
         return changed(outcome, observation=f"{outcome.observation}\n{gold}")
 
 
+class SaysEverything(ShopSession):
+    def reset(self, task_id):
+        return changed(super().reset(task_id), instruction=self._world.shop_task(task_id).instruction)
+
+
+class PagesSayEverything(ShopSession):
+    def step(self, action):
+        outcome = super().step(action)
+        return changed(
+            outcome, observation=f"{outcome.observation}\n{self._world.shop_task(self._task_id).instruction}"
+        )
+
+
+class TitlesItsGold(ShopSession):
+    def step(self, action):
+        outcome = super().step(action)
+        title = self._world.shop_task(self._task_id).goal.title
+        return changed(outcome, observation=f"{outcome.observation}\n{title}")
+
+
 class ForgetsOptions(ShopSession):
     def restore(self, snapshot):
         super().restore(dataclasses.replace(snapshot, page="search_home"))
@@ -369,7 +389,14 @@ class ForgetsOptions(ShopSession):
 
 @pytest.mark.parametrize(
     ("session", "rule"),
-    [(NamesItsGold, "private_text"), (HintsAtItsGold, "private_text"), (ForgetsOptions, "snapshot")],
+    [
+        (NamesItsGold, "private_text"),
+        (HintsAtItsGold, "private_text"),
+        (SaysEverything, "private_text"),
+        (PagesSayEverything, "private_text"),
+        (TitlesItsGold, "private_text"),
+        (ForgetsOptions, "snapshot"),
+    ],
 )
 def test_a_shop_that_gives_its_gold_product_away_is_caught(session, rule):
     world = type("Leaky", (ShopWorld,), {"open": lambda self: session(self)})("tiny", 0)

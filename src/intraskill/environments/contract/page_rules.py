@@ -8,7 +8,11 @@ from intraskill.environments.boundary import boundary
 from intraskill.environments.contract.play import listed_actions
 from intraskill.environments.contract.rule import Broken, Complaints, Probe, Rule
 from intraskill.environments.leaks import leaks
+from intraskill.environments.shopworld.search import tokenize
 from intraskill.environments.shopworld.world import Shop
+
+SHORT_TITLE = 2
+"""Words (or Han bigrams) of a title that is no secret."""
 
 
 def _json_state(probe: Probe) -> Complaints:
@@ -40,21 +44,30 @@ def _private_text(probe: Probe) -> Complaints:
         for number, text in enumerate(shown):
             state = trace.states[max(0, number - 1)]
             secrets = [secret for secret in hidden if number == 0 or not _named(secret, state)]
-            if found := leaks(text, secrets):
+            if found := leaks(text, secrets, trace.actions[: max(0, number - 1)]):
                 where = "request" if number == 0 else f"page after action {number - 1}"
                 yield Broken(f"task {trace.task_id}, {where}", f"shows {found[0]}")
 
 
 def _hidden(probe: Probe, task_id: str) -> list[str]:
-    """Return what no text of a task may show: in a shop, the gold product before its page lists it."""
+    """Return what no text of a task may show; only a shop of this process says what that is.
+
+    The gold product's id and title, before a page lists them, and the full instruction behind a short request. A title
+    of a word or two is no secret: it is what everybody calls such a product.
+    """
     if not isinstance(probe.environment, Shop):
         return []
-    return [probe.environment.shop_task(task_id).goal.product_id]
+    task = probe.environment.shop_task(task_id)
+    title = [task.goal.title] if len(tokenize(task.goal.title)) > SHORT_TITLE else []
+    return [task.goal.product_id, *title, *([] if task.instruction in task.request else [task.instruction])]
 
 
 def _named(secret: str, state: Mapping[str, Any]) -> bool:
     """The public state itself offers the secret: it was found by searching."""
-    return secret in listed_actions(state) or secret == state.get("product", {}).get("id")
+    listed = [*state.get("products", ()), state.get("product", {})]
+    return secret in listed_actions(state) or any(
+        secret == row.get("id") or secret in row.get("title", "") for row in listed
+    )
 
 
 RULES = (
@@ -74,7 +87,7 @@ RULES = (
     ),
     Rule(
         "private_text",
-        "no request and no page shows an answer",
+        "no request and no page names a private field; a shop's never give its wanted product or full instruction away",
         "render pages from the public state only",
         _private_text,
         ("opening", "private_state"),
