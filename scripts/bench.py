@@ -18,8 +18,8 @@ import numpy as np
 from bench_shop import record, replay
 
 from intraskill.environments.shopworld import ShopWorld
-from intraskill.environments.shopworld.expert import RuleShopper
 from intraskill.environments.shopworld.lessons import USEFUL
+from intraskill.environments.shopworld.plain.expert import RuleShopper
 from intraskill.environments.shopworld.session import PARAMETERS
 from intraskill.environments.tool_calls import write_call
 from intraskill.method.attribution import fit_contributions

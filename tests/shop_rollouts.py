@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from intraskill.environments.shopworld import ShopWorld
-from intraskill.environments.shopworld.expert import RuleShopper
+from intraskill.environments.shopworld.plain.expert import RuleShopper
 from intraskill.environments.shopworld.session import PARAMETERS
 from intraskill.environments.tool_calls import write_call
 from intraskill.method.rollouts import Rollout, Turn

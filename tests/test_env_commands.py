@@ -17,7 +17,7 @@ import pytest
 from intraskill.cli import main
 from intraskill.environments.remote_shop import RemoteShop
 from intraskill.environments.shopworld import ShopWorld
-from intraskill.environments.shopworld.expert import Oracle
+from intraskill.environments.shopworld.oracle import Oracle
 from intraskill.environments.shopworld.proof import prove
 from intraskill.environments.shopworld.session import PARAMETERS
 from intraskill.environments.tool_calls import write_call

@@ -12,13 +12,13 @@ from intraskill.assembly import learner_of
 from intraskill.config import Config
 from intraskill.environments.shopworld import Shop, ShopWorld
 from intraskill.environments.shopworld.calibration import BANDS, calibrate, calibration_tasks
-from intraskill.environments.shopworld.expert import RuleShopper
 from intraskill.environments.shopworld.market import PRESETS, generate
 from intraskill.environments.shopworld.market.draws import Draws
 from intraskill.environments.shopworld.market.goods import items_of_noun
 from intraskill.environments.shopworld.market.personas import SECTIONS, write_persona
 from intraskill.environments.shopworld.market.requests import draw_wish
 from intraskill.environments.shopworld.market.words import LANGUAGES, Words, words_of
+from intraskill.environments.shopworld.plain.expert import RuleShopper
 from intraskill.environments.shopworld.proof import FOUND_WITHIN, ORACLE_ACTIONS, prove
 from intraskill.environments.shopworld.reward import budget_of, matches, normalize
 from intraskill.environments.shopworld.session import PARAMETERS

@@ -15,7 +15,7 @@ from environments.faulty_servers import Fault, LeaseShop, serving
 from intraskill.environments.protocol import Session
 from intraskill.environments.remote.faults import RemoteFault
 from intraskill.environments.remote_shop import RemoteShop
-from intraskill.environments.shopworld.expert import Oracle
+from intraskill.environments.shopworld.oracle import Oracle
 from intraskill.environments.shopworld.session import PARAMETERS
 from intraskill.environments.shopworld.world import ShopWorld
 from intraskill.environments.tool_calls import write_call

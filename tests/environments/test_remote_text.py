@@ -13,7 +13,7 @@ from intraskill.environments.remote.faults import RemoteFault
 from intraskill.environments.remote.pages import Browser, TextPage, split_parts, without_request
 from intraskill.environments.remote.text_shop import SlotNumbers
 from intraskill.environments.remote_shop import RemoteShop
-from intraskill.environments.shopworld.expert import Oracle
+from intraskill.environments.shopworld.oracle import Oracle
 from intraskill.environments.shopworld.session import PARAMETERS
 from intraskill.environments.shopworld.world import ShopWorld
 from intraskill.environments.tool_calls import ToolCall, write_call
@@ -347,6 +347,30 @@ def test_upstream_never_frees_a_slot_that_a_lost_reply_gave_to_somebody_else(chi
     assert shop.released == [] and list(shop.episodes) == [0], "slot 0 is somebody else's by now"
 
 
+@pytest.mark.parametrize("dialect", ["upstream", "agentgym"])
+def test_a_purchase_whose_slot_goes_to_the_next_one_at_once_counts_where_it_frees_the_slot(
+    chinese: ShopWorld, dialect: str
+) -> None:
+    shop = UpstreamShop(chinese) if dialect == "upstream" else AgentGymShop(chinese)
+    with serving(shop) as server:
+        remote = upstream(server.url) if dialect == "upstream" else agentgym(server.url)
+        (session,) = started(remote, [remote.tasks("train")[0].id])
+        channel_now: Any = session._episode._channel  # type: ignore[attr-defined]
+        *before, buy = oracle_calls(chinese, shop.tasks[0].id)
+        for action in before:
+            session.step(action)
+
+        def taken_at_once(reply: Any) -> Any:
+            channel_now._numbers.take(channel_now._env_idx, channel("next"))
+            return reply
+
+        shop.queue("interact" if dialect == "upstream" else "step", Fault("patch", patch=taken_at_once))
+        if dialect == "upstream":
+            assert session.step(buy).reward == 1.0 and shop.released == []
+        else:
+            assert kind_of(lambda: session.step(buy)) == "stale_lease" and shop.requests["close"] == 0
+
+
 def test_upstream_episodes_that_a_restart_interrupts_send_nothing_to_the_next_holder(chinese: ShopWorld) -> None:
     shop = UpstreamShop(chinese)
     with serving(shop) as server:
@@ -356,7 +380,8 @@ def test_upstream_episodes_that_a_restart_interrupts_send_nothing_to_the_next_ho
         (new,) = started(remote, ["1"])
         sent = shop.requests["interact"]
         assert kind_of(lambda: late.step(SEARCH)) == "stale_lease"
-        assert shop.requests["interact"] == sent and shop.released == []
+        assert shop.requests["interact"] == sent
+        assert shop.released == [0] and shop.requests["reset"] == 3, "an episode in which the late one may have acted"
         calls = oracle_calls(chinese, shop.tasks[1].id)
         assert [new.step(call) for call in calls][-1].reward == 1.0
 

@@ -23,7 +23,7 @@ from intraskill.environments.serve.desk import Desk
 from intraskill.environments.serve.programme import as_call
 from intraskill.environments.serve.refusal import Refusal
 from intraskill.environments.shopworld import Shop, ShopWorld
-from intraskill.environments.shopworld.expert import Oracle
+from intraskill.environments.shopworld.oracle import Oracle
 from intraskill.environments.shopworld.session import PARAMETERS
 from intraskill.environments.tool_calls import write_call
 from intraskill.method.errors import ConfigError, SplitError

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from intraskill.environments.shopworld import ShopWorld
-from intraskill.environments.shopworld.expert import RuleShopper
 from intraskill.environments.shopworld.lessons import HARMFUL, TAUGHT, USEFUL, USELESS, phrasings, titles
+from intraskill.environments.shopworld.plain.expert import RuleShopper
 from intraskill.environments.shopworld.session import PARAMETERS
 from intraskill.environments.tool_calls import write_call
 from intraskill.method.randomness import uniform

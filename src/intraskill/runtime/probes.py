@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from intraskill.environments.shopworld import ShopWorld
-from intraskill.environments.shopworld.expert import RuleShopper
+from intraskill.environments.shopworld.plain.expert import RuleShopper
 from intraskill.environments.shopworld.reward import MAIN_REWARD
 from intraskill.environments.shopworld.session import PARAMETERS
 from intraskill.environments.tool_calls import write_call

@@ -8,7 +8,7 @@ from typing import Literal
 
 from intraskill.environments.shop_files.fields import UnusableError
 from intraskill.environments.shopworld.catalogue import Catalogue, Product
-from intraskill.environments.shopworld.expert import closest
+from intraskill.environments.shopworld.oracle import closest
 from intraskill.environments.shopworld.reward import Goal, matches, normalize
 from intraskill.environments.shopworld.task import ShopTask
 from intraskill.environments.shopworld.world import SCORERS

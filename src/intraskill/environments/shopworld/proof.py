@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from intraskill.environments.shopworld.catalogue import Catalogue
-from intraskill.environments.shopworld.expert import Oracle
+from intraskill.environments.shopworld.oracle import Oracle
 from intraskill.environments.shopworld.reward import normalize
 from intraskill.environments.shopworld.search import SearchIndex
 from intraskill.environments.shopworld.session import PARAMETERS

@@ -1,18 +1,16 @@
-"""A scripted shopper that obeys a given set of rules, and an oracle that knows the goal.
+"""A scripted shopper that obeys a given set of rules.
 
 The shopper reads only public text, as a policy does. Without any rule it searches the product word, opens the
 first result, takes the first listed value of every option, and buys.
 """
 
 import re
-from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
 from intraskill.environments.protocol import Opening
 from intraskill.environments.shopworld.plain.vocabulary import BRANDS, COLORS, DOMAINS
-from intraskill.environments.shopworld.reward import Goal, matches
-from intraskill.environments.shopworld.strings import STRINGS, Strings
+from intraskill.environments.shopworld.strings import STRINGS
 from intraskill.environments.tool_calls import ToolCall
 from intraskill.method.errors import ConfigError
 
@@ -65,30 +63,3 @@ class RuleShopper:
         brand = self._brands if "search_persona" in self._rules else []
         features = self._features if "search_features" in self._rules else []
         return [self._noun, *features, *brand]
-
-
-class Oracle:
-    """Buys the gold product; proves at build time that a task can be solved."""
-
-    def __init__(self, goal: Goal, words: Strings = _PLAIN) -> None:
-        self._goal, self._words = goal, words
-        self.query = f"{goal.title} {' '.join(goal.attributes)}"
-
-    def act(self, state: dict[str, Any]) -> ToolCall:
-        """Return the next call."""
-        if state["page_type"] == "search_home":
-            return ToolCall("search", self.query)
-        if state["page_type"] == "search_results":
-            shown = self._goal.product_id in state["actions"]
-            return ToolCall("click", self._goal.product_id if shown else self._words.next)
-        for axis in state["missing_option_axes"]:
-            value = closest(state["available_options"][axis], self._goal.options.get(axis))
-            return ToolCall("click", f"{axis}={value}")
-        return ToolCall("click", self._words.buy)
-
-
-def closest(offered: Sequence[str], wanted: str | None) -> str:
-    """Return the offered value to choose for a wanted one: the same, else one that scores as it, else the first."""
-    if wanted is None:
-        return offered[0]
-    return wanted if wanted in offered else next((value for value in offered if matches(value, wanted)), offered[0])
