@@ -18,6 +18,8 @@ from intraskill.environments.shopworld.strings import strings_of
 
 PROFILE = "derived-from-raw"
 DERIVED_PARTS = ("r_strict", "r_loose", "r_success")
+LOST = ("bad_request", "refused")
+"""Faults of a step that tell that the server was started again, or took the slot back."""
 
 
 class AgentGymDialect:
@@ -71,10 +73,17 @@ class _AgentGymChannel:
 
     def send(self, action: str) -> Reply:
         self._sound = False  # until the reply is read, nobody knows what this env_idx is doing
-        reply = self._post("/step", {"env_idx": self._held(), "action": action})
+        env_idx = self._held()
+        try:
+            reply = self._post("/step", {"env_idx": env_idx, "action": action})
+        except RemoteFault as fault:
+            if fault.kind in LOST:  # whatever has this number by now is not ours to close
+                self._numbers.give_back(env_idx, self)
+            raise
         if not isinstance(reply, dict) or not isinstance(reply.get("done"), bool):
             raise RemoteFault("protocol", f"{self.where}: a step's reply without done")
         if reply["done"]:
+            self._held()  # lost meanwhile, it was not this episode that ended
             self._sound = True
             raw = unit(reply.get("reward"), "reward", self.where)
             full = float(raw >= 1.0)
@@ -152,7 +161,7 @@ class _AgentGymChannel:
         return TextPage(parts, available, tuple(str(b) for b in buttons if not (available and b == "search")))
 
     def _held(self) -> int:
-        if self._env_idx is None:
+        if self._env_idx is None or not self._is_ours():
             raise RemoteFault("stale_lease", f"{self.where}: this episode holds no env_idx any more; open another")
         return self._env_idx
 

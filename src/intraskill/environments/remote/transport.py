@@ -44,8 +44,8 @@ class Request:
         params: query parameters.
         is_reset: a reset may be slow, and may be sent again.
         is_release: one attempt: a server that cannot be reached has nothing left to give back.
-        is_ours: whether the slot that it names is still ours; asked before every attempt and after a reply, for while
-            a request waits for a server that was started again, its slot may have gone to another episode.
+        is_ours: whether the slot that it names is still ours; asked before every attempt, for while a request waits for
+            a server that was started again, its slot may have gone to another episode.
     """
 
     route: str
@@ -88,7 +88,6 @@ class Transport:
             try:
                 self._require_ours(request)
                 found = self._once(request)
-                self._require_ours(request)
             except RemoteFault as fault:
                 if fault.kind not in again or attempt == retries:
                     # A release does not wait, so it cannot tell whether waiting is in vain.

@@ -72,12 +72,8 @@ class _UpstreamChannel:
         self._request = ""
 
     def start(self, idx: int) -> Start:
-        reply = self._call("reset", {"idx": idx}, is_reset=True)
-        env_idx, full = reply.get("env_idx"), reply.get("instruction")
-        if not isinstance(env_idx, int):
-            raise RemoteFault("protocol", f"{self.where}: a reset gave no env_idx")
-        self._numbers.take(env_idx, self)
-        self._env_idx, self._running = env_idx, True
+        reply = self._reset(idx)
+        full = reply.get("instruction")
         self._dialect.check_version(reply, self.where)
         require_task(reply, idx, self.where)
         if not isinstance(full, str) or not full.strip():
@@ -92,6 +88,19 @@ class _UpstreamChannel:
             persona = {key: value for key, value in persona.items() if not is_private_key(key)}
         self._request = full
         return Start(simple, persona_text(persona), self._home(), hidden=() if full == simple else (full,))
+
+    def _reset(self, idx: int) -> Mapping[str, Any]:
+        while True:
+            reply = self._call("reset", {"idx": idx}, is_reset=True)
+            env_idx = reply.get("env_idx")
+            if not isinstance(env_idx, int):
+                raise RemoteFault("protocol", f"{self.where}: a reset gave no env_idx")
+            if self._numbers.take(env_idx, self):
+                self._env_idx, self._running = env_idx, True
+                return reply
+            # Whoever held it may have acted there meanwhile, so this episode is played by nobody.
+            self._numbers.give_back(env_idx, self)
+            self._call("release_one", {"env_idx": env_idx})
 
     def send(self, action: str) -> Reply:
         ask = {"env_idx": self._held(), "response": f"\nAction: {action}"}
