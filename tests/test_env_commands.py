@@ -97,6 +97,24 @@ def test_an_unfair_world_is_said_to_be_unsolvable_and_fails(capsys, monkeypatch)
     assert status == 1 and "NOT SOLVABLE" in out
 
 
+def test_a_manifest_is_written_once_and_then_refuses_every_other_world(capsys, tmp_path, world):
+    path = tmp_path / "manifest.json"
+    words = ("--no-prove", "--episodes", "0", "--manifest", str(path))
+    assert said(capsys, "stats", *TINY, *words)[0] == 0
+    written = path.read_text(encoding="utf-8")
+    assert json.loads(written) == world.manifest
+    assert said(capsys, "stats", *TINY, *words)[0] == 0 and path.read_text(encoding="utf-8") == written
+    status, out, err = said(capsys, "stats", *TINY, "env.seed=1", *words)
+    assert status == 2 and "belongs to catalogue" in err and world.catalogue.hash in err and out == ""
+    path.write_text("[1]")
+    assert said(capsys, "stats", *TINY, *words)[0] == 2
+    path.write_text("{broken")
+    status, _, err = said(capsys, "stats", *TINY, *words)
+    assert status == 2 and "ArtifactError" in err
+    status, _, err = said(capsys, "stats", "env.name=planted", *words)
+    assert status == 2 and "only a shop" in err
+
+
 # -- play ------------------------------------------------------------------------------------------------------------
 
 

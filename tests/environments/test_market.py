@@ -319,6 +319,7 @@ def test_a_manifest_fits_its_own_world_and_no_other(tiny: ShopWorld) -> None:
         (lambda splits: splits | {"audit": [*splits["audit"], "shop-99999"]}, "does not hold"),
         (lambda splits: splits | {"train": splits["train"][1:]}, "hash"),
         (lambda splits: None, "no splits"),
+        (lambda splits: splits | {"audit": [["shop-00001"]]}, "no splits"),
     ],
 )
 def test_a_manifest_with_a_fault_is_refused(tiny: ShopWorld, change, message: str) -> None:

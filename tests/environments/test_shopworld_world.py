@@ -60,6 +60,17 @@ def test_no_product_request_or_user_crosses_two_splits(small: ShopWorld) -> None
     assert all(small.tasks(split) for split in SPLITS)
 
 
+def test_only_short_personas_of_the_plain_language_stand_in_several_splits(small: ShopWorld) -> None:
+    splits: dict[str, set[str]] = {}
+    for split in SPLITS:
+        for task in small.tasks(split):
+            splits.setdefault(small.shop_task(task.id).persona or "", set()).add(split)
+    shared = [persona for persona, where in splits.items() if len(where) > 1]
+    assert (len(splits), len(shared)) == (1071, 45)  # as the documents say; plain splits are frozen
+    assert max(persona.count(";") for persona in shared) == 2
+    assert "Profile: wears adult; travels by train; likes onyx." in shared
+
+
 def test_the_manifest_binds_splits_to_their_catalogue(tiny: ShopWorld) -> None:
     assert tiny.manifest == ShopWorld("tiny", 3, language="plain").manifest
     assert tiny.manifest["hash"] != ShopWorld("tiny", 4, language="plain").manifest["hash"]

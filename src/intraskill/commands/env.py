@@ -5,11 +5,13 @@ import json
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from intraskill.commands import Verb
 from intraskill.config import Config
-from intraskill.method.errors import ConfigError
+from intraskill.environments.protocol import Environment
+from intraskill.method.errors import ArtifactError, ConfigError
 
 Compose = Callable[[Sequence[str]], Config]
 DIALECTS = ("shopsim-lease", "webshop-agentgym")
@@ -29,6 +31,8 @@ def add(verb: Verb, compose: Compose) -> None:
     stats = action("stats", "statistics of a world: tasks, texts, catalogue, versions", _stats)
     stats.add_argument("--json", action="store_true", help="print JSON instead of tables")
     stats.add_argument("--episodes", type=int, default=12, help="random episodes that are played to measure pages")
+    manifest = "task ids per split of a shop: written to FILE, or compared with it where it is there"
+    stats.add_argument("--manifest", metavar="FILE", help=manifest)
     prove = argparse.BooleanOptionalAction
     stats.add_argument("--prove", action=prove, default=True, help="prove that every task of a shop can be solved")
     play = action("play", "play an episode in the terminal and see exactly what the agent sees", _play)
@@ -60,6 +64,8 @@ def _stats(arguments: argparse.Namespace, config: Config) -> int:
     from intraskill.report.env_tables import print_statistics
 
     environment = environment_of(config)
+    if arguments.manifest:
+        _keep_manifest(Path(arguments.manifest), environment)
     counter = token_counter(config)
     found = statistics(environment, episodes=arguments.episodes, count_tokens=counter, prove=arguments.prove)
     if arguments.json:
@@ -67,6 +73,22 @@ def _stats(arguments: argparse.Namespace, config: Config) -> int:
     else:
         print_statistics(found)
     return 1 if found.get("unsolvable") else 0
+
+
+def _keep_manifest(path: Path, environment: Environment) -> None:
+    from intraskill.environments.shopworld.splits import check_manifest
+    from intraskill.environments.shopworld.world import Shop
+
+    if not isinstance(environment, Shop):
+        raise ConfigError(f"--manifest={path}: only a shop of this process has a manifest; leave the option out")
+    try:
+        if not path.exists():
+            path.write_text(json.dumps(environment.manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+            return
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ArtifactError(f"--manifest={path} is neither a manifest nor a place for one ({error})") from error
+    check_manifest(found if isinstance(found, dict) else {}, environment)
 
 
 def _play(arguments: argparse.Namespace, config: Config) -> int:

@@ -1,7 +1,12 @@
 """Splits by linked components: no product, request, telling persona or user is shared by two data roles (method §12.4).
 
-A persona of up to three remarks ("keeps two cats") tells nothing about its user, so it links no tasks; linking all
+A persona of up to three remarks ("keeps two cats") links no tasks, although it may tell something; linking all
 would make one component of the whole world. Products that differ in price only (traps) are different products.
+
+This holds where personas are documents, in the English and Chinese markets. In the plain language a persona is a few
+short remarks, and of the 1,071 of `small`, seed 0, 45 are said by users of several splits; some tell a brand or a size
+("Profile: wears adult; travels by train; likes onyx."). Plain splits are kept as they are, for results rest on them:
+read them as disjoint in products and requests, and in no persona of more than three remarks shared.
 """
 
 from collections import Counter, defaultdict
@@ -105,7 +110,9 @@ def check_manifest(found: Mapping[str, object], world: "Shop") -> None:
             content that does not fit its hash.
     """
     own, splits = world.manifest, found.get("splits")
-    if not isinstance(splits, Mapping) or not all(isinstance(ids, list) for ids in splits.values()):
+    if not isinstance(splits, Mapping) or not all(
+        isinstance(ids, list) and all(isinstance(task_id, str) for task_id in ids) for ids in splits.values()
+    ):
         raise SplitError(
             "a manifest holds catalogue, splits (split → list of task ids) and hash; this one has no splits"
         )
