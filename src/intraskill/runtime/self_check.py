@@ -17,8 +17,8 @@ from intraskill.runtime.policy import Policy
 BOUNDS = {torch.float32: (1e-4, 1e-4)}
 """Largest difference of a log-probability, in nats, and relative difference of the gradient by its global norm.
 
-Small random models stay below 1e-6 and 1e-6. SmolLM2-135M shows 1.0e-5 and 1.8e-6 over 27 tokens by rounding alone, so a
-bound of 1e-5 would raise false alarms.
+Rounding alone gives small random models 1e-6 and less, but SmolLM2-135M 1.0e-5 and 1.8e-6 over 27 tokens, so a bound
+of 1e-5 would raise false alarms.
 """
 COARSE = (0.5, 0.1)
 """The same for 16-bit numbers, whose rounding (2⁻⁸ of a logit) hides small errors; a lost prefix gives 1 and more."""
