@@ -32,7 +32,8 @@ def fsync(handle):
 os.fsync = fsync
 config = letter_config(Path(sys.argv[2]), sys.argv[4])
 config.rollout.engine, config.policy.lora_rank = "vllm", int(sys.argv[5])
-config.grpo.updates_per_batch = 2
+config.grpo.updates_per_batch, config.rollout.max_new_tokens = 2, 24
+config.grpo.lr = 1e-3 if config.policy.lora_rank else 1e-4
 run(config)
 print("syncs", count)
 """
@@ -45,7 +46,7 @@ def live(place: Path, name: str, syncs: int, rank: int) -> subprocess.CompletedP
 
 @pytest.mark.parametrize("rank", [4, 0], ids=["adapter", "full weights"])
 def test_a_killed_run_resumes_to_the_same_bytes(tmp_path: Path, rank: int) -> None:
-    write_model(tmp_path / "model", hidden=128, ending=8.0)
+    write_model(tmp_path / "model", hidden=128, ending=6.0)
     (tmp_path / "draft.md").write_text(SKILL.to_markdown())
     whole = live(tmp_path, "whole", 0, rank)
     assert whole.returncode == 0, whole.stderr[-3000:]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from intraskill.method.errors import EngineError
@@ -57,6 +57,7 @@ def test_a_turn_without_rows_asks_nothing() -> None:
     assert sample.asked == []
 
 
+@settings(deadline=None)
 @given(PROMPTS, st.integers(1, 5))
 def test_lanes_are_even_and_keep_equal_prompts_side_by_side(prompts: list[tuple[int, ...]], count: int) -> None:
     lanes = lanes_of(prompts, count)

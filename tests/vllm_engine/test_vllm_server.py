@@ -25,7 +25,7 @@ from intraskill.runtime.vllm_server import VllmServerEngine
 
 STOP = 2
 SAMPLING = SamplingSettings(STOP, temperature=1.3, max_new_tokens=6, max_context=200)
-BRIEF = ServerSettings(patience_s=5.0)
+PATIENT = ServerSettings(patience_s=60.0)
 PROMPTS = [(5, 6, 7, 8), (9, 10), (5, 6, 7, 8), tuple(range(10, 40))]
 LOGPROB_TOLERANCE = 1e-5
 COMPLETIONS, LOAD = "/v1/completions", "/v1/load_lora_adapter"
@@ -42,7 +42,7 @@ def server(model: CompletionModel) -> Iterator[RunningServer]:
         yield running
 
 
-def engine_at(policy: Policy, *urls: str, settings: ServerSettings = BRIEF, **options: Any) -> VllmServerEngine:
+def engine_at(policy: Policy, *urls: str, settings: ServerSettings = PATIENT, **options: Any) -> VllmServerEngine:
     return VllmServerEngine(policy, urls, SAMPLING, settings=settings, **options)
 
 
@@ -303,7 +303,7 @@ def test_a_learner_trains_on_what_a_restarting_server_sampled(model_dir: Path) -
     sampling = SamplingSettings(STOP, 1.0, 12, 600)
     student = load_policy(model_dir, lora=LORA)
     with serving(CompletionModel(model_dir)) as server:
-        engine = VllmServerEngine(student, [server.url], sampling, settings=BRIEF)
+        engine = VllmServerEngine(student, [server.url], sampling, settings=PATIENT)
         learner = TorchLearner(student, CountingWorld(), settings, engine=engine)
         for update in range(2):
             threading.Timer(0.2, server.model.forget).start()
