@@ -1,7 +1,9 @@
 """`intraskill env`: look at, play, check and serve an environment."""
 
 import argparse
+import io
 import json
+import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -12,7 +14,10 @@ from intraskill.commands import Verb
 from intraskill.config import Config
 from intraskill.environments.protocol import Environment
 from intraskill.method.errors import ArtifactError, ConfigError
+from intraskill.method.tasks import OPENED, SPLITS
 
+READER_GONE = 141
+"""Exit status when whoever reads our output has gone, as a shell counts a program that SIGPIPE ended."""
 Compose = Callable[[Sequence[str]], Config]
 DIALECTS = ("shopsim-lease", "webshop-agentgym")
 MARKS = {"ok": "ok      ", "violated": "VIOLATED", "skipped": "skipped "}
@@ -25,7 +30,7 @@ def add(verb: Verb, compose: Compose) -> None:
 
     def action(name: str, text: str, run: Callable[[argparse.Namespace, Config], int]) -> argparse.ArgumentParser:
         sub = actions.add_parser(name, help=text, description=text)
-        sub.set_defaults(command=lambda arguments, overrides: run(arguments, compose(overrides)))
+        sub.set_defaults(command=lambda arguments, overrides: _ended(lambda: run(arguments, compose(overrides))))
         return sub
 
     stats = action("stats", "statistics of a world: tasks, texts, catalogue, versions", _stats)
@@ -49,9 +54,25 @@ def add(verb: Verb, compose: Compose) -> None:
     serve.add_argument("--dialect", choices=DIALECTS, default=DIALECTS[0], help="what its clients speak")
     serve.add_argument("--host", default="127.0.0.1", help="address to listen on; loopback unless named")
     serve.add_argument("--port", type=int, default=5700, help="0 = any free one")
-    serve.add_argument("--splits", default="train,skill_validation,model_dev,audit", help="add test to serve it too")
+    serve.add_argument("--splits", default=",".join(OPENED), help="add test to serve it too")
     serve.add_argument("--slots", type=int, default=256, help="episodes at once")
     serve.add_argument("--lease-seconds", type=float, default=600.0, help="an unused slot is taken back after these")
+
+
+def _ended(act: Callable[[], int]) -> int:
+    """Run an action; a reader that goes away and Ctrl-C end it without a word about saved steps: there are none."""
+    try:
+        status = act()
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        # What is still buffered would fail again when the interpreter leaves.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return READER_GONE
+    except KeyboardInterrupt:
+        sys.stderr.write("\nintraskill: stopped\n")
+        return 130
 
 
 def _never(arguments: argparse.Namespace, overrides: list[str]) -> int:
@@ -93,11 +114,13 @@ def _keep_manifest(path: Path, environment: Environment) -> None:
 
 def _play(arguments: argparse.Namespace, config: Config) -> int:
     from intraskill.assembly import environment_of
-    from intraskill.commands.env_play import Table, choose_task
+    from intraskill.commands.env_play import Table, choose_task, require_place
 
+    require_place(arguments.out)
     environment = environment_of(config)
     task = choose_task(environment, arguments.task, arguments.split, arguments.seed)
-    return Table(environment, task, out=arguments.out, reveal=arguments.reveal).play(sys.stdin, sys.stdout)
+    table = Table(environment, task, out=arguments.out, reveal=arguments.reveal)
+    return table.play(sys.stdin or io.StringIO(), sys.stdout)  # a closed standard input is None
 
 
 def _check(arguments: argparse.Namespace, config: Config) -> int:
@@ -130,7 +153,9 @@ def _serve(arguments: argparse.Namespace, config: Config) -> int:
     shop = environment_of(config)
     if not isinstance(shop, Shop):
         raise ConfigError(f"env.name={config.env.name} is no shop in this process; serve shopworld or your own files")
-    splits = tuple(split for split in arguments.splits.split(",") if split)
+    splits = tuple(split.strip() for split in arguments.splits.split(",") if split.strip())
+    if not splits:
+        raise ConfigError(f"--splits={arguments.splits!r} names no split; name one or more of {', '.join(SPLITS)}")
     settings = ServeSettings(
         dialect=arguments.dialect,
         host=arguments.host,

@@ -8,6 +8,8 @@ from intraskill.method.errors import SplitError, offenders
 
 Split = Literal["train", "skill_validation", "model_dev", "audit", "test"]
 SPLITS: tuple[Split, ...] = get_args(Split)
+OPENED: tuple[Split, ...] = tuple(split for split in SPLITS if split != "test")
+"""Splits that checks, statistics and servers open unasked: ``test`` is for the final report."""
 
 
 @dataclass(frozen=True, slots=True)

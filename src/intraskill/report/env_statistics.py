@@ -10,11 +10,10 @@ from typing import Any
 from intraskill.assembly import policy_directory
 from intraskill.config import Config
 from intraskill.environments.contract.play import sample, wander
-from intraskill.environments.contract.rule import OPENED
 from intraskill.environments.protocol import Environment
 from intraskill.environments.shopworld.world import Shop
 from intraskill.method.errors import ConfigError, EnvironmentFault
-from intraskill.method.tasks import SPLITS
+from intraskill.method.tasks import OPENED, SPLITS
 
 CountTokens = Callable[[str], int]
 MAX_OPENINGS = 300

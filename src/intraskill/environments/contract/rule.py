@@ -6,10 +6,8 @@ from functools import cached_property
 
 from intraskill.environments.contract.play import Trace, sample, wander
 from intraskill.environments.protocol import Environment
-from intraskill.method.tasks import Split
+from intraskill.method.tasks import OPENED
 
-OPENED: tuple[Split, ...] = ("train", "skill_validation", "model_dev", "audit")
-"""Splits whose tasks a check may play: never ``test``."""
 MORE_TRIES = 10
 
 

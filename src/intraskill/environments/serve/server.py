@@ -19,13 +19,12 @@ from intraskill.environments.serve.programme import Programme
 from intraskill.environments.serve.refusal import SERVER_ERROR, Refusal
 from intraskill.environments.shopworld.world import Shop
 from intraskill.method.errors import ConfigError
+from intraskill.method.tasks import OPENED
 
 SERVED_DIALECTS: dict[str, Callable[[Programme], LeaseDialect | AgentGymDialect]] = {
     "shopsim-lease": LeaseDialect,
     "webshop-agentgym": AgentGymDialect,
 }
-TRAIN_SIDE = ("train", "skill_validation", "model_dev", "audit")
-"""Splits that are served unless others are asked for."""
 MAX_BODY = 1 << 20
 IDLE_S = 60.0
 _LOG = logging.getLogger(__name__)
@@ -51,7 +50,7 @@ class ServeSettings:
     dialect: str = "shopsim-lease"
     host: str = "127.0.0.1"
     port: int = 5700
-    splits: tuple[str, ...] = TRAIN_SIDE
+    splits: tuple[str, ...] = OPENED
     slots: int = 256
     lease_s: float = 600.0
     wait_s: float = 240.0
