@@ -139,3 +139,19 @@ def test_a_contribution_that_one_task_decides_is_refused() -> None:
 def test_fewer_pairs_than_chunks_are_refused() -> None:
     with pytest.raises(RankDeficientError, match="3 pairs cannot give 3 contributions a standard error"):
         fit(np.eye(3, dtype=bool), np.zeros(3))
+
+
+@pytest.mark.parametrize("chunks", [1, 4])
+def test_a_contribution_that_is_exactly_zero_is_zero_and_not_the_rounding_of_it(chunks: int) -> None:
+    not_zero = 0
+    for seed in range(60):
+        half = design_of(seed, 50, chunks)
+        delta = np.random.default_rng(seed).integers(-20, 21, 50) / 20.0
+        order = np.random.default_rng(seed + 1).permutation(100)
+        design, tied = np.vstack([half, half])[order], np.concatenate([delta, -delta])[order]  # Σ C (R − B) = 0
+        assert fit(design, tied).beta_J.tolist() == [0.0] * chunks
+        raw = np.linalg.lstsq(design.astype(float), tied, rcond=None)[0]
+        not_zero += int((raw != 0.0).sum())
+        tied[np.flatnonzero(design[:, 0])[0]] += 0.05
+        assert abs(fit(design, tied).beta_J[0]) > 1e-8  # one reward of 0.05 more is no tie
+    assert not_zero > 0  # the sum of floats misses zero, so the fit has to know its own rounding

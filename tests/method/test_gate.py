@@ -111,6 +111,21 @@ def test_one_inequality_decides_all_five_shapes(removes: str, adds: str, beta: d
     assert (got.taken == (change,)) == (kept != removes)
 
 
+SUM = 0.1 + 0.2
+"""0.30000000000000004: as much as 0.3, had it not been rounded."""
+
+
+def test_sides_that_differ_by_rounding_are_tied_and_the_old_text_stays() -> None:
+    assert SUM > 0.3
+    assert decided("a", [edit("a", "X")], {"a": 0.3, "X": SUM}).kept == ids("a")
+    assert decided("a", [edit("a", "X")], {"a": 0.3, "X": 0.3001}).kept == ids("X")
+    rivals = [edit("a", "X"), edit("a", "Y")]
+    everything = {ids(name)[0]: value for name, value in {"a": 0.1, "X": 0.3, "Y": SUM}.items()}
+    assert decide(skill("a"), rivals, contributions(everything), GateRule(10)).kept == ids("X")
+    better = everything | {ids("Y")[0]: 0.3001}
+    assert decide(skill("a"), rivals, contributions(better), GateRule(10)).kept == ids("Y")
+
+
 def test_a_deletion_is_taken_exactly_when_its_chunk_contributes_negatively() -> None:
     assert decided("a", [edit("a", "")], {"a": -0.1}).taken
     assert not decided("a", [edit("a", "")], {"a": 0.1}).taken

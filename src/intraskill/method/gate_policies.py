@@ -15,6 +15,8 @@ from intraskill.method.shrinkage import Evidence, coefficient_covariance, shrink
 from intraskill.method.skill import ChunkId
 
 Vector = NDArray[np.float64]
+_TIE = 1e-12
+"""Sides closer than this share of their |β̂| + SE are tied: rounding is smaller, no gate can measure less."""
 
 
 class Judge(Protocol):
@@ -63,7 +65,7 @@ class ByBeta:
 
     def losers(self, slot: Slot) -> dict[ChunkId, Fate]:
         """The version with the largest Σ β̂ wins; a tie keeps the earlier one, first of all the old one."""
-        return _all_but(slot, max(slot.versions, key=self._side))
+        return _all_but(slot, self._best(slot.versions))
 
     def standing(self, chunk_id: ChunkId, *, incumbent: bool) -> Fate:
         """Selected if β̂ > 0."""
@@ -93,8 +95,16 @@ class ByBeta:
     def _side(self, ids: Sequence[ChunkId]) -> float:
         return fsum(self.value[chunk_id] for chunk_id in ids)
 
+    def _best(self, versions: Sequence[tuple[ChunkId, ...]]) -> tuple[ChunkId, ...]:
+        """Return the version with the largest Σ β̂, the earliest of those that tie."""
+        best = versions[0]
+        for version in versions[1:]:
+            best = version if self._new_side_wins(Slot(best, version)) else best
+        return best
+
     def _new_side_wins(self, slot: Slot) -> bool:
-        return self._side(slot.new) > self._side(slot.old)
+        scale = fsum(abs(self.value[chunk_id]) + self._se[chunk_id] for chunk_id in (*slot.old, *slot.new))
+        return self._side(slot.new) - self._side(slot.old) > _TIE * scale
 
 
 class ByDiscovery(ByBeta):
@@ -123,7 +133,7 @@ class ByDiscovery(ByBeta):
             for challenge in _challenges(slot)
             if self._found[challenge.new] and any(self._found[chunk_id] for chunk_id in challenge.new)
         ]
-        return _all_but(slot, max(able, key=self._side, default=slot.old))
+        return _all_but(slot, self._best(able or [slot.old]))
 
     def standing(self, chunk_id: ChunkId, *, incumbent: bool) -> Fate:
         """Selected if its own hypothesis is rejected."""

@@ -29,6 +29,7 @@ Covariance = Literal["HC3", "CR3"]
 CONFIDENCE = 0.95
 _SATURATED_LEVERAGE = 1.0 - 1e-9
 _TIED = 1e-6
+_ROUNDING = 8.0 * float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,8 +133,11 @@ def take_apart(design_NP: Vector, names: Sequence[str], task_ids: Sequence[str],
 
 
 def least_squares(basis: Basis, outcome_N: Vector) -> LeastSquares:
-    """Regress an outcome, (N,), on the columns of ``basis``."""
+    """Regress an outcome, (N,), on the columns of ``basis``; a β̂ within its own rounding of 0 is 0, a tie."""
     beta_P = basis.inverse_PN @ outcome_N
+    # β̂ > 0 decides, so an exact tie must not be settled by the last bit of a sum.
+    noise_P = _ROUNDING * basis.condition_number * (np.abs(basis.inverse_PN) @ np.abs(outcome_N))
+    beta_P[np.abs(beta_P) <= noise_P] = 0.0
     residual_N = outcome_N - basis.design_NP @ beta_P
     shift_GP = np.empty((len(basis.clusters), len(beta_P)))
     for numbers, rows_BR in _by_size(basis.clusters):
