@@ -3,14 +3,13 @@
 Heavy packages are imported here only when the config asks for what needs them.
 """
 
-import importlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from intraskill.config import Config, check, flatten
 from intraskill.environments.protocol import Environment
+from intraskill.factories import built, imported
 from intraskill.method.errors import ConfigError, SplitError
 from intraskill.method.firewall import Firewall
 from intraskill.method.randomness import shuffled
@@ -126,21 +125,11 @@ def environment_of(config: Config) -> Environment:
     """Build the environment.
 
     Raises:
-        ConfigError: for an unknown name, a factory that cannot be imported, or another family than asked for.
+        ConfigError: for an unknown name, a factory that cannot be imported or fails, options that do not fit it, or
+            another family than asked for.
     """
     name = config.env.name
-    path = {
-        "shopworld": "intraskill.environments.shopworld:ShopWorld",
-        "planted": "intraskill.environments.planted:PlantedWorld",
-    }.get(name, name)
-    options = {key: value for key, value in config.env.options.items() if value is not None}  # null takes one out
-    arguments = {"preset": config.env.preset, "seed": config.env.seed, **options}
-    if name == "planted":
-        del arguments["preset"]
-    try:
-        environment: Environment = _factory(path)(**arguments)
-    except TypeError as error:
-        raise ConfigError(f"env.options do not fit env.name={name}: {error}") from error
+    environment: Environment = built(config.env)
     if config.family is not None and config.family != environment.family:
         raise ConfigError(f"family={config.family}, but env.name={name} is of family {environment.family}")
     return environment
@@ -149,7 +138,7 @@ def environment_of(config: Config) -> Environment:
 def learner_of(config: Config, environment: Environment) -> Learner:
     """Build the policy and its optimizer for an environment."""
     if config.env.name == "planted":
-        planted: Learner = _factory("intraskill.environments.planted:PlantedLearner")(environment)
+        planted: Learner = imported("intraskill.environments.planted:PlantedLearner")(environment)
         return planted
     if hasattr(environment, "learner"):
         own: Learner = environment.learner(config)
@@ -253,14 +242,3 @@ def analyst_of(config: Config, environment: Environment, root: Path) -> Analyst 
     from intraskill.runtime.analyst_rules import RulesAnalyst
 
     return RulesAnalyst()
-
-
-def _factory(path: str) -> Callable[..., Any]:
-    module, _, name = path.partition(":")
-    try:
-        found: Callable[..., Any] = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(
-            f"env.name={path} cannot be imported ({error}); use shopworld, planted or 'package.module:factory'"
-        ) from error
-    return found

@@ -141,7 +141,7 @@ def test_a_query_cannot_start_a_second_action(shop: LeaseShop, url: str, query: 
     assert shop.bodies[-1]["response"] == "search[bag] Action: click[buy now]"
 
 
-def test_a_persona_of_sections_becomes_text_and_is_asked_for_by_the_preset(shop: LeaseShop, url: str) -> None:
+def test_a_persona_of_sections_becomes_text_and_is_asked_for_by_an_option(shop: LeaseShop, url: str) -> None:
     sections = {"basics": {"age": 41, "tags": ["runner", "cook"]}, "history": ["mug", {"item": "pan"}], "note": " x  y"}
 
     def persona(reply: Any) -> Any:
@@ -149,13 +149,13 @@ def test_a_persona_of_sections_becomes_text_and_is_asked_for_by_the_preset(shop:
         return reply
 
     shown = "basics:\n  age: 41\n  tags: runner; cook\nhistory: mug; item: pan\nnote: x y"
-    for preset, text in (("persona", shown), ("plain", None)):
+    for persona_asked, text in ((True, shown), (False, None)):
         shop.queue("reset", Fault("patch", patch=persona))
-        remote = RemoteShop(preset, url=url, slots=2)
+        remote = RemoteShop(url=url, slots=2, persona=persona_asked)
         session = remote.open()
         assert session.reset(remote.tasks("train")[0].id).persona == text
         asked = [body for body in shop.bodies if body.get("action") == "reset"][-1]
-        assert asked["if_persona"] == (preset == "persona") and asked["include_private_goal"] is False
+        assert asked["if_persona"] == persona_asked and asked["include_private_goal"] is False
 
 
 # -- faults ------------------------------------------------------------------------------------------------------

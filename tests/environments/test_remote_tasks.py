@@ -170,8 +170,8 @@ def test_a_run_of_more_episodes_than_slots_is_refused_before_it_starts(tmp_path:
 def test_a_remote_host_must_be_allowed_by_name() -> None:
     assert RemoteShop(url="http://shop.example.org:5700", allow_remote_host=True).settings.allow_remote_host
     assert is_loopback("127.8.9.1") and is_loopback("::1") and is_loopback("LOCALHOST") and not is_loopback("10.0.0.1")
-    with pytest.raises(ConfigError, match="persona or plain"):
-        RemoteShop(preset="small")
+    with pytest.raises(ConfigError, match=r"env\.options\.persona=false"):
+        RemoteShop(preset="plain")
     with pytest.raises(TypeError, match="langauge"):
         RemoteShop(langauge="en")
 

@@ -36,13 +36,13 @@ def chinese() -> ShopWorld:
 
 
 def agentgym(url: str, **options: Any) -> RemoteShop:
-    return RemoteShop("plain", url=url, dialect="webshop-agentgym", **{"backoff_s": 0.01, "slots": 4, **options})
+    return RemoteShop(url=url, persona=False, dialect="webshop-agentgym", **{"backoff_s": 0.01, "slots": 4, **options})
 
 
-def upstream(url: str, preset: str = "persona", **options: Any) -> RemoteShop:
+def upstream(url: str, **options: Any) -> RemoteShop:
     sizes = {"train": 6, "skill_validation": 4, "test": 2}
     options = {"split_sizes": sizes, "backoff_s": 0.01, "slots": 4, **options}
-    return RemoteShop(preset, url=url, dialect="shopsim-upstream", **options)
+    return RemoteShop(url=url, dialect="shopsim-upstream", **options)
 
 
 def oracle_calls(world: ShopWorld, task_id: str) -> list[str]:
@@ -284,7 +284,7 @@ def test_upstream_drops_a_persona_that_an_earlier_task_left(chinese: ShopWorld) 
     with serving(shop) as server:
         stale = upstream(server.url).open().reset("0")
         shop.simple = True
-        plain = upstream(server.url, preset="plain").open().reset("0")
+        plain = upstream(server.url, persona=False).open().reset("0")
     assert stale.persona is None and stale.instruction == "The full wish: 0, waterproof and at most 70"
     assert plain.persona is None and plain.instruction == stale.instruction
 
@@ -434,7 +434,7 @@ def test_upstream_versions_never_equal_those_of_another_profile(chinese: ShopWor
         sizes = {"train": 3}
         assert upstream(first.url, split_sizes=sizes).version != upstream(first.url, split_sizes={"train": 4}).version
         assert upstream(first.url).version == upstream(first.url).version
-        assert upstream(first.url, preset="plain").version.split("/")[1] != agentgym(second.url).version.split("/")[1]
+        assert upstream(first.url, persona=False).version.split("/")[1] != agentgym(second.url).version.split("/")[1]
 
 
 # -- pages of the real WebShop -----------------------------------------------------------------------------------

@@ -6,9 +6,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any, TextIO, cast
 
-from intraskill.environments.protocol import Environment, Outcome, Session
+from intraskill.environments.boundary import boundary
+from intraskill.environments.protocol import Environment, Opening, Outcome, Session
 from intraskill.environments.tool_calls import write_call
-from intraskill.method.errors import ConfigError, SplitError
+from intraskill.method.errors import ArtifactError, ConfigError, SplitError
 from intraskill.method.randomness import shuffled
 from intraskill.method.tasks import SPLITS, Split, Task
 from intraskill.runtime.chat import BASE_SYSTEM
@@ -47,6 +48,21 @@ def _example(environment: Environment, split: str) -> str:
     return next((task.id for task in environment.tasks(cast(Split, split))), "")
 
 
+def require_place(out: str | None) -> None:
+    """Refuse a transcript file that cannot be appended to, before anything is played.
+
+    Raises:
+        ArtifactError: naming the file.
+    """
+    if out is None:
+        return
+    try:
+        with Path(out).open("a", encoding="utf-8"):
+            pass
+    except (OSError, ValueError) as error:
+        raise ArtifactError(f"--out={out} cannot be written ({error}); choose another file") from error
+
+
 class Table:
     """One played episode; the task's id comes last, for where files name tasks by their products it is an answer.
 
@@ -66,8 +82,27 @@ class Table:
 
     def play(self, source: TextIO, screen: IO[str]) -> int:
         """Read actions from ``source`` until the episode or the input ends; 0 whatever the reward."""
-        session = self._environment.open()
+        session, outcome = self._environment.open(), None
         opening = session.reset(self._task.id)
+        try:
+            outcome = self._episode(session, opening, source, screen)
+        except KeyboardInterrupt:
+            screen.write("\n")
+        finally:  # whoever reads the screen may be gone: a server's slot must not stay taken
+            if outcome is None:
+                with boundary("leaving"):
+                    session.terminate("action_limit")
+        if outcome is None:
+            hidden = ", and --reveal shows a goal only after an episode's own end" if self._reveal else ""
+            screen.write(f"\n{self._task.id} was left before its end: nothing is paid{hidden}\n")
+            return 0
+        parts = "\n".join(f"{name} = {outcome.parts[name]:.4g}" for name in self._environment.reward_parts)
+        self._write(screen, f"the end of {self._task.id}: {outcome.termination}, reward {outcome.reward:.4g}", parts)
+        if self._reveal:
+            self._write(screen, "goal", _goal(self._environment, self._task.id))
+        return 0
+
+    def _episode(self, session: Session, opening: Opening, source: TextIO, screen: IO[str]) -> Outcome | None:
         tools = [json.dumps(tool, ensure_ascii=False) for tool in self._environment.tools]
         self._write(screen, "system (the skill follows it, where there is one)", "\n".join([BASE_SYSTEM, *tools]))
         self._write(screen, f"request ({self._task.split})", opening.instruction)
@@ -75,16 +110,7 @@ class Table:
             self._write(screen, "persona", opening.persona)
         self._show(screen, opening.observation, opening.state)
         self._note({"task": self._task.id, "version": self._environment.version} | asdict(opening))
-        outcome = self._turns(session, source, screen, (opening.observation, opening.state))
-        if outcome is None:
-            session.terminate("action_limit")
-            screen.write(f"\n{self._task.id} was left before its end: nothing is paid\n")
-            return 0
-        parts = "\n".join(f"{name} = {outcome.parts[name]:.4g}" for name in self._environment.reward_parts)
-        self._write(screen, f"the end of {self._task.id}: {outcome.termination}, reward {outcome.reward:.4g}", parts)
-        if self._reveal:
-            self._write(screen, "goal", _goal(self._environment, self._task.id))
-        return 0
+        return self._turns(session, source, screen, (opening.observation, opening.state))
 
     def _turns(
         self, session: Session, source: TextIO, screen: IO[str], shown: tuple[str, Mapping[str, Any]]

@@ -1,5 +1,6 @@
 """`RemoteShop`: a real ShopSimulator or WebShop server as an `intraskill.environments.protocol.Environment`."""
 
+import inspect
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,8 +21,6 @@ from intraskill.method.errors import ConfigError
 from intraskill.method.randomness import content_hash
 from intraskill.method.tasks import Split, Task
 
-PRESETS = ("persona", "plain")
-
 
 @dataclass(frozen=True, slots=True)
 class _Connection:
@@ -37,8 +36,9 @@ class RemoteShop:
     There is no ``solvable``: nobody here knows the answers, so triage has no oracle.
 
     Args:
-        preset: ``persona`` (requests leave out what the persona document holds) or ``plain``.
-        seed: unused; a server's world is its own.
+        preset: unused, as ``seed`` is: a server's world is its own.
+        seed: unused.
+        persona: requests leave out what the persona document holds; ``False`` asks for full requests without one.
         options: see `intraskill.environments.remote.settings.RemoteSettings`.
 
     Raises:
@@ -47,23 +47,33 @@ class RemoteShop:
 
     family = FAMILY
 
-    def __init__(self, preset: str = "persona", seed: int = 0, **options: Any) -> None:
-        if preset not in PRESETS:
-            raise ConfigError(f"env.preset={preset!r} does not fit a remote shop; choose {' or '.join(PRESETS)}")
+    __signature__ = inspect.Signature(
+        [
+            inspect.Parameter("preset", inspect.Parameter.POSITIONAL_OR_KEYWORD, default="", annotation=str),
+            inspect.Parameter("seed", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=0, annotation=int),
+            inspect.Parameter("persona", inspect.Parameter.KEYWORD_ONLY, default=True, annotation=bool),
+            *inspect.signature(RemoteSettings).parameters.values(),
+        ]
+    )
+    """What a factory's caller sees: every option by its name and type."""
+
+    def __init__(self, preset: str = "", seed: int = 0, *, persona: bool = True, **options: Any) -> None:
+        if preset == "plain":
+            raise ConfigError("env.preset=plain: a remote shop has no presets; set env.options.persona=false instead")
         self.settings = RemoteSettings(**options)
-        self.preset = preset
+        self._kind = "persona" if persona else "plain"
         self._transport = Transport(self.settings)
-        self._dialect = _dialect(self._transport, self.settings, preset == "persona")
+        self._dialect = _dialect(self._transport, self.settings, persona)
         self._slots = Slots(self.settings.slots, self.settings.slot_timeout_s)
         self._lock = threading.Lock()
         self._connection: _Connection | None = None
 
     @property
     def version(self) -> str:
-        """Dialect, reward profile and the server's versions in words, then a hash of them, the tasks and the preset."""
+        """Dialect, reward profile, the server's versions and the kind of request, then a hash of them and the tasks."""
         known, settings = self._connected(), self.settings
         words = [settings.dialect, self._dialect.profile, known.identity.environment_version]
-        words += [known.identity.observation_version, self.preset]
+        words += [known.identity.observation_version, self._kind]
         return f"{'/'.join(words)}/{content_hash(words, known.identity.tasks, known.roster.hash)}"
 
     @property

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from intraskill.assembly import environment_of
 from intraskill.config import Config
+from intraskill.factories import call_of
 from intraskill.method.tasks import SPLITS
 from intraskill.provenance import draft_of
 from intraskill.run_sizes import check_sizes, limited
@@ -43,10 +44,15 @@ class Plan:
 
 
 def split_sizes(config: Config) -> Mapping[str, int]:
-    """Return the tasks per split: counted in an embedded world, as stated in the options of any other."""
+    """Return the tasks per split: counted in an embedded world, as stated in the options of any other.
+
+    Raises:
+        ConfigError: for options that the environment's factory does not take.
+    """
     if config.env.name in ("shopworld", "planted"):
         environment = environment_of(config)
         return {split: len(environment.tasks(split)) for split in SPLITS}
+    call_of(config.env)
     return {str(split): int(size) for split, size in (config.env.options.get("split_sizes") or {}).items()}
 
 

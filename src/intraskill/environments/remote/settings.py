@@ -12,7 +12,7 @@ from intraskill.method.tasks import SPLITS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteSettings:
-    """The options of ``env.name=intraskill.environments.remote_shop:RemoteShop``.
+    """The options of ``env.name=intraskill.environments.remote_shop:RemoteShop``, beside its ``persona``.
 
     Attributes:
         url: where the server listens, such as ``http://127.0.0.1:5700``.
