@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from method_records import chunk, edit, ids, skill, skills_with_edits, tasks
+from numpy.typing import NDArray
 
+from intraskill.method import designs
 from intraskill.method.designs import Design, plan_masks, states
 from intraskill.method.edits import Edit, Slot, check_edits, pool, slots
 from intraskill.method.errors import ConfigError, EditError, SplitError
@@ -23,6 +25,9 @@ DRAWS = 3000
 FOUR_SIGMA = 4.0 * 0.5 / math.sqrt(DRAWS)
 # Hash of the plan below, drawn before there were designs: a recorded masks.json stays valid.
 PUBLISHED_PLAN = "1793efee08fb1b90"
+
+# Hash of a balanced plan of 8 chunks and two contested slots: every machine draws this one.
+BALANCED_PLAN = "539bf1015ece6c25"
 
 
 def balanced(current: Skill, edits: tuple[Edit, ...], number: int, *, seed: int = 1) -> dict[str, Visible]:
@@ -79,6 +84,27 @@ def test_a_balanced_plan_is_a_function_of_seed_round_and_the_set_of_tasks_alone(
     assert any(fewer[task] != plan[task] for task in fewer)  # it cannot be prefix-stable; the other design is
     published = [plan_masks(everything, edits, tasks(n), Design(), seed=1, round_index=2) for n in (59, 60)]
     assert all(published[1][task] == visible for task, visible in published[0].items())
+
+
+def test_a_balanced_plan_is_the_same_whatever_the_order_in_which_a_machine_adds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    current, edits = skill("abcdefgh"), (edit("a", "XY"), edit("b", "Z"))
+    plan = balanced(current, edits, 101)
+    dealt = sorted((task, sorted(visible)) for task, visible in plan.items())
+    assert content_hash(dealt) == BALANCED_PLAN
+    assert content_hash(dealt[1:]) != BALANCED_PLAN
+    exchange = designs._exchange
+
+    def other_machine(
+        code_N: NDArray[np.int64], earlier_NS: NDArray[np.int64], number: int, rng: np.random.Generator
+    ) -> None:
+        """The same sums by other kernels: columns in another order, floats in place of integers."""
+        order = np.random.default_rng(number).permutation(earlier_NS.shape[1])
+        exchange(code_N, np.asfortranarray(earlier_NS[:, order].astype(np.float64)), number, rng)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(designs, "_exchange", other_machine)
+    assert balanced(current, edits, 101) == plan
 
 
 def test_no_task_of_a_balanced_plan_is_favoured() -> None:

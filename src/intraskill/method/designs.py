@@ -177,14 +177,15 @@ def balanced(partition: Sequence[Slot], task_ids: Sequence[str], address: Addres
 
     Slot by slot, states are dealt in random order to N rows; then pairs of rows exchange their states while that
     lowers ‖Wᵀ Z‖², W and Z being the centred indicators of the earlier slots' states and of this one's. At last the
-    rows are dealt to the tasks in random order, so that no task's row depends on anything but the seed.
+    rows are dealt to the tasks in random order, so that no task's row depends on anything but the seed. All sums are
+    of integers: many swaps help equally, and the rounding of a machine must not choose between them.
 
     Raises:
         ConfigError: if a slot has more states than there are tasks.
     """
     rows = len(task_ids)
     shown: list[list[Visible]] = [[] for _ in range(rows)]
-    earlier_NS = np.zeros((rows, 0))
+    earlier_NS = np.zeros((rows, 0), dtype=np.int64)
     for slot in sorted(partition, key=lambda slot: (len(slot.ids), sorted(slot.ids))):
         legal = states(slot)
         if len(legal) > rows:
@@ -221,21 +222,19 @@ def mirrored(partition: Sequence[Slot], layer: Mapping[str, Visible], address: A
     return {t: BARE.union(*(other(t, shown, slot, every) for slot, every in legal)) for t, shown in layer.items()}
 
 
-def _indicators(code_N: NDArray[np.int64], number: int) -> NDArray[np.float64]:
-    """Return centred one-hot columns, (N, number)."""
-    hot: NDArray[np.float64] = np.eye(number)[code_N]
-    hot -= hot.mean(axis=0)
-    return hot
+def _indicators(code_N: NDArray[np.int64], number: int) -> NDArray[np.int64]:
+    """Return N times the centred one-hot columns, (N, number)."""
+    hot: NDArray[np.int64] = np.eye(number, dtype=np.int64)[code_N]
+    return hot * len(code_N) - hot.sum(axis=0)
 
 
-def _exchange(
-    code_N: NDArray[np.int64], earlier_NS: NDArray[np.float64], number: int, rng: np.random.Generator
-) -> None:
+def _exchange(code_N: NDArray[np.int64], earlier_NS: NDArray[np.int64], number: int, rng: np.random.Generator) -> None:
     """Swap states between rows, in place, each time the best of a random few pairs, until none helps.
 
     Swapping rows a and b, in states u and v, changes ‖G‖², G = Wᵀ Z, by 2 (w_b − w_a)·(G_u − G_v) + 2 ‖w_b − w_a‖².
+    W is ``earlier_NS``, N times the centred indicators; its columns sum to 0, so Z need not be centred.
     """
-    cross_SK = earlier_NS.T @ _indicators(code_N, number)
+    cross_SK = earlier_NS.T @ np.eye(number, dtype=np.int64)[code_N]
     stalls = 0
     while earlier_NS.shape[1] and stalls < _STALLS:
         some_C = rng.permutation(len(code_N))[:_CANDIDATES]
@@ -244,10 +243,10 @@ def _exchange(
         own_C = np.diag(reach_CC)
         gram_CC = rows_CS @ rows_CS.T
         size_C = np.diag(gram_CC)
-        change_CC = reach_CC + reach_CC.T - own_C[:, None] - own_C + size_C[:, None] + size_C - 2.0 * gram_CC
-        change_CC[codes_C[:, None] == codes_C] = np.inf
+        change_CC = reach_CC + reach_CC.T - own_C[:, None] - own_C + size_C[:, None] + size_C - 2 * gram_CC
+        change_CC[codes_C[:, None] == codes_C] = 0
         a, b = np.unravel_index(int(np.argmin(change_CC)), change_CC.shape)
-        if change_CC[a, b] >= -1e-9:
+        if change_CC[a, b] >= 0:
             stalls += 1
             continue
         move_S = rows_CS[b] - rows_CS[a]
