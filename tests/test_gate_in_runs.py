@@ -4,20 +4,23 @@ import shutil
 
 import numpy as np
 import pytest
+from method_records import skill
 from planted_runs import TASKS, content, planted_config
 
 from intraskill.assembly import assemble, bench
 from intraskill.config import Config
 from intraskill.earlier_rounds import earlier_bare, earlier_contributions, last_spread, query_count
 from intraskill.gate_facts import gate_facts
+from intraskill.gate_power import outlook
 from intraskill.loop import cold_start, run
 from intraskill.method.errors import ConfigError, UnderpoweredError
 from intraskill.method.estimators import history
+from intraskill.method.gate_design import PUBLISHED_CORRELATION, PUBLISHED_SIGMA, GateDesign, tasks_for
 from intraskill.method.shrinkage import carry_over
 from intraskill.method.skill import Skill, parse_skill
 from intraskill.report.summary import summarise
 from intraskill.report.tables import chunks_table, remeasured_table
-from intraskill.run_sizes import PUBLISHED_SIGMA, check_sizes
+from intraskill.run_sizes import check_planned_power, check_sizes
 from intraskill.runtime.run_directory import read_json, read_jsonl
 from intraskill.sequential_gate import sequential_rule
 
@@ -141,7 +144,7 @@ def test_power_is_planned_with_the_spread_of_the_last_gate(careful):
 def test_the_summary_counts_queries_and_measures_incumbents_again(careful):
     summary = summarise(careful)
     assert summary["queries"]["decisions"] == 3 and summary["queries"]["most_per_task"] == 3
-    assert summary["queries"]["rewards"] == 3 * 48 * 3 == query_count(careful).rewards
+    assert summary["queries"]["rewards"] == 3 * 48 * 4 == query_count(careful).rewards
     rows = summary["remeasured"]["chunks"]
     assert rows and {"title", "at_selection", "shrunk", "remeasured"} <= set(rows[0])
     later = read_json(careful / f"round_00{rows[0]['selected_in'] + 1}" / "contributions.json")
@@ -253,6 +256,21 @@ def test_a_run_that_requires_power_is_refused_before_it_starts_and_never_half_wa
     setup.monitor.say = said.append
     cold_start(setup)
     assert [line for line in said if "warning: with 48 tasks, 5 chunks" in line]
+
+
+@pytest.mark.parametrize(("estimator", "law"), [("masked_ols", "masked_ols"), ("covariate", "ancova")])
+def test_an_unknown_correlation_is_the_published_one_and_not_the_most_convenient(tmp_path, estimator, law):
+    gate = configured(tmp_path, {"estimator": estimator, "effect": 0.1, "require_power": True}).gate
+    published = GateDesign(12, 400, PUBLISHED_SIGMA, estimator=law, correlation=PUBLISHED_CORRELATION)
+    enough = tasks_for(published, 0.1)
+    assert tasks_for(GateDesign(12, 400, PUBLISHED_SIGMA, estimator=law, correlation=0.0), 0.1) < enough - 1
+    check_planned_power(gate, 12, enough)
+    with pytest.raises(UnderpoweredError):
+        check_planned_power(gate, 12, enough - 1)
+    facts = gate_facts(gate, skill("abcdefghijkl"), (), round_index=0, seed=0, root=None)
+    assert facts.correlation is None
+    seen = {rho: outlook(facts, 400, PUBLISHED_SIGMA, rho).smallest_effect for rho in (None, 0.6, 0.0, -0.2)}
+    assert seen[None] == seen[0.6] > seen[0.0] == seen[-0.2]
 
 
 def test_the_contributions_of_a_gate_are_those_of_its_recorded_rollouts(careful):

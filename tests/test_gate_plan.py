@@ -38,6 +38,14 @@ def test_the_same_plan_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert [policy["policy"] for policy in first["policies"]] == ["fdr"]
 
 
+def test_a_correlation_that_nobody_measured_is_the_published_one(capsys: pytest.CaptureFixture[str]) -> None:
+    effects = []
+    for correlation in ([], ["--correlation", "0.6"], ["--correlation", "0"], ["--correlation", "-0.3"]):
+        assert main(["gate", "plan", "--tasks", "400", "--estimator", "masked_ols", "--json", *correlation]) == 0
+        effects.append(json.loads(capsys.readouterr().out)[0]["smallest_effect"])
+    assert effects[0] == effects[1] > effects[2] == effects[3]
+
+
 def test_an_underpowered_gate_fails_on_request_only(capsys: pytest.CaptureFixture[str]) -> None:
     options = ["gate", "plan", "--tasks", "400", "--policy", "positive_topk", "--top-k", "12"]
     assert main(options) == 0

@@ -14,13 +14,13 @@ from intraskill.method.edits import Edit, pool
 from intraskill.method.errors import ArtifactError
 from intraskill.method.estimators import history
 from intraskill.method.gate import DecisionRule, FdrRule, GateRule, ProbabilityRule
+from intraskill.method.gate_design import PUBLISHED_SIGMA
 from intraskill.method.placebo import placebo_chunks, with_placebos
 from intraskill.method.randomness import child_seed
 from intraskill.method.shrinkage import Evidence, carry_over
 from intraskill.method.skill import Chunk, ChunkId, Skill
 from intraskill.method.slices import Slices, register_slices
 from intraskill.method.tasks import Task
-from intraskill.run_sizes import PUBLISHED_SIGMA
 from intraskill.runtime.learner import Learner
 from intraskill.runtime.records import to_json
 from intraskill.runtime.run_directory import read_json, write_json

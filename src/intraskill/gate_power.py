@@ -3,7 +3,7 @@
 from intraskill.assembly import Run
 from intraskill.gate_facts import GateFacts
 from intraskill.method.edits import slots
-from intraskill.method.gate_design import GateDesign, smallest_effect
+from intraskill.method.gate_design import in_a_run, planned, smallest_effect
 from intraskill.method.power import GatePlan, plan_gate, require_power, sentence, verdict
 
 
@@ -14,24 +14,20 @@ def outlook(facts: GateFacts, tasks: int, sigma: float, correlation: float | Non
         facts: of the gate; placebo columns cost precision too.
         tasks: n.
         sigma: SD of R − B, one rollout in each arm.
-        correlation: corr(R, B); a negative one counts as 0.
+        correlation: corr(R, B); ``None`` counts as the published one, a negative one as 0.
     """
     chunks, design = len(facts.columns.chunks), facts.design
     if chunks < 1 or tasks <= chunks or not sigma > 0.0:
         return None
     contested = [slot.versions for slot in slots(facts.skill, facts.edits) if len(slot.versions) > 1]
-    promised = GateDesign(
+    promised = planned(
+        design,
+        in_a_run(facts.estimator),
         chunks=chunks,
         tasks=tasks,
         sigma=sigma,
-        inclusion=design.inclusion,
+        correlation=correlation,
         slots=tuple(tuple(len(version) for version in versions) for versions in contested),
-        # With B in it a covariate regression is an ancova whose further column can only help.
-        estimator="ancova" if facts.estimator == "covariate" else facts.estimator,  # type: ignore[arg-type]
-        correlation=min(max(correlation or 0.0, 0.0), 0.99),
-        masked_replicates=design.masked_replicates,
-        bare_replicates=design.bare_replicates,
-        mirrored=design.kind == "mirrored",
     )
     return plan_gate(promised, effect=facts.effect or smallest_effect(promised), rules=(facts.rule,))
 

@@ -9,8 +9,6 @@ from intraskill.method.skill import Skill
 
 NUISANCE_COLUMNS = {"paired_ols": 0, "paired_ols_intercept": 1, "masked_ols": 1, "ancova": 2, "covariate": 3}
 """Columns of each estimator's regression beside the chunks."""
-PUBLISHED_SIGMA = 0.44
-"""SD of R − B in the published run: what power is planned with before any gate has measured it."""
 
 
 def check_sizes(config: Config, sizes: Mapping[str, int], draft: Skill) -> None:
@@ -85,19 +83,12 @@ def check_planned_power(gate: GateConfig, chunks: int, tasks: int) -> None:
     """
     if not gate.require_power:
         return
-    from intraskill.method.gate_design import GateDesign
+    from intraskill.gate_facts import design_of
+    from intraskill.method.gate_design import in_a_run, planned
     from intraskill.method.power import plan_gate, require_power
 
-    design = GateDesign(
-        chunks=chunks,
-        tasks=tasks,
-        sigma=PUBLISHED_SIGMA if gate.sigma is None else gate.sigma,
-        inclusion=gate.inclusion,
-        estimator="ancova" if gate.estimator == "covariate" else gate.estimator,  # type: ignore[arg-type]
-        correlation=0.0,
-        masked_replicates=gate.replicates,
-        bare_replicates=gate.bare_replicates,
-        mirrored=gate.design == "mirrored",
+    design = planned(
+        design_of(gate), in_a_run(gate.estimator), chunks=chunks, tasks=tasks, sigma=gate.sigma, correlation=None
     )
     require_power(plan_gate(design, effect=gate.effect, rules=()))
 

@@ -43,7 +43,11 @@ def add(verb: Verb) -> None:
     gate.add_argument("--mirrored", action="store_true", help="every second masked run shows what the one before hid")
     gate.add_argument("--bare-replicates", type=int, help="bare rollouts per task (default: --replicates)")
     gate.add_argument("--estimator", choices=ESTIMATORS, default="paired_ols")
-    gate.add_argument("--correlation", type=float, help="corr(R, B), for an estimator that is not paired")
+    gate.add_argument(
+        "--correlation",
+        type=float,
+        help="corr(R, B), for an estimator that is not paired (default 0.6, or that of --from)",
+    )
     gate.add_argument("--policy", choices=POLICIES, action="append", help="may be repeated (default: all)")
     gate.add_argument("--top-k", type=int, default=10, help="most chunks of a skill (default 10)")
     gate.add_argument("--tokens-per-rollout", type=float, help="to print tokens")
@@ -78,28 +82,27 @@ def _gate(arguments: argparse.Namespace, overrides: list[str]) -> int:
 
 def _designs(arguments: argparse.Namespace) -> "list[GateDesign]":
     """Return one design per number of tasks; what the command line leaves open comes from --from."""
-    from intraskill.method.gate_design import GateDesign
+    from intraskill.method.designs import Design
+    from intraskill.method.gate_design import planned
 
     replicates = arguments.replicates or (2 if arguments.mirrored else 1)
-    chunks, sigma, correlation = arguments.chunks or 12, arguments.sigma or 0.44, arguments.correlation
+    chunks, sigma, correlation = arguments.chunks or 12, arguments.sigma, arguments.correlation
     if arguments.source:
         from intraskill.gate_history import read_noise
 
         noise = read_noise(Path(arguments.source))
-        chunks, sigma = arguments.chunks or noise.chunks, arguments.sigma or noise.sigma
+        chunks, sigma = arguments.chunks or noise.chunks, noise.sigma if arguments.sigma is None else arguments.sigma
         correlation = noise.correlation if correlation is None else correlation
+    masks = Design(
+        "mirrored" if arguments.mirrored else "bernoulli",
+        arguments.inclusion,
+        replicates,
+        arguments.bare_replicates or (1 if arguments.mirrored else replicates),
+    )
+    slots = tuple(_slot(text) for text in arguments.slots)
     return [
-        GateDesign(
-            chunks=chunks,
-            tasks=tasks,
-            sigma=sigma,
-            inclusion=arguments.inclusion,
-            slots=tuple(_slot(text) for text in arguments.slots),
-            estimator=arguments.estimator,
-            correlation=None if correlation is None else max(correlation, 0.0),
-            masked_replicates=replicates,
-            bare_replicates=arguments.bare_replicates or (1 if arguments.mirrored else replicates),
-            mirrored=arguments.mirrored,
+        planned(
+            masks, arguments.estimator, chunks=chunks, tasks=tasks, sigma=sigma, correlation=correlation, slots=slots
         )
         for tasks in arguments.tasks or TASKS
     ]

@@ -13,17 +13,22 @@ import itertools
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from intraskill.method.designs import Design
 from intraskill.method.errors import ConfigError
 
 Vector = NDArray[np.float64]
 EstimatorName = Literal["paired_ols", "paired_ols_intercept", "ancova", "masked_ols", "covariate"]
 VISIBLE = NormalDist().inv_cdf(0.975) + NormalDist().inv_cdf(0.8)
 """2.80: effects this many standard errors large are seen with 80 % power by a two-sided test at 5 %."""
+PUBLISHED_SIGMA = 0.44
+"""SD of R − B in the published run: what power is planned with before any gate has measured it."""
+PUBLISHED_CORRELATION = 0.6
+"""corr(R, B) there. At a given σ a higher one needs more tasks, so that 0 would be the optimistic guess."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +91,56 @@ class GateDesign:
 
     @property
     def rollouts(self) -> int:
-        """Rollouts of both arms."""
+        """Rollouts that the estimator reads.
+
+        A gate of `intraskill run` also plays the bare arm where the estimator reads none, for R_free, the gap and
+        `paired_ols` beside: ``tasks · bare_replicates`` more for ``masked_ols`` and ``covariate``.
+        """
         bare = 0 if self.estimator in ("masked_ols", "covariate") else self.bare_replicates
         return self.tasks * (self.masked_replicates + bare)
+
+
+def planned(
+    masks: Design,
+    estimator: EstimatorName,
+    *,
+    chunks: int,
+    tasks: int,
+    sigma: float | None,
+    correlation: float | None,
+    slots: tuple[tuple[int, ...], ...] = (),
+) -> GateDesign:
+    """Return the gate of a mask design; σ and corr(R, B) are the published run's where nobody has measured them.
+
+    Args:
+        masks: kind, inclusion and replicates.
+        estimator: which regression.
+        chunks: J.
+        tasks: n.
+        sigma: SD of R − B, one rollout in each arm, or ``None``.
+        correlation: corr(R, B) or ``None``; a measured negative one counts as 0.
+        slots: sizes of the versions of each contested slot.
+
+    Raises:
+        ConfigError: for values that no gate can have.
+    """
+    return GateDesign(
+        chunks=chunks,
+        tasks=tasks,
+        sigma=PUBLISHED_SIGMA if sigma is None else sigma,
+        inclusion=masks.inclusion,
+        slots=slots,
+        estimator=estimator,
+        correlation=min(max(PUBLISHED_CORRELATION if correlation is None else correlation, 0.0), 0.99),
+        masked_replicates=masks.masked_replicates,
+        bare_replicates=masks.bare_replicates,
+        mirrored=masks.kind == "mirrored",
+    )
+
+
+def in_a_run(estimator: str) -> EstimatorName:
+    """Return the law of a run's estimator; ``covariate``, with B in it, is an ``ancova`` with a column more."""
+    return "ancova" if estimator == "covariate" else cast(EstimatorName, estimator)
 
 
 def shown_probability(design: GateDesign) -> Vector:
