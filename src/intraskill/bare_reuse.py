@@ -81,6 +81,42 @@ def take_bare_run(directory: Path, root: Path | None, wanted: Wanted, named: Pat
     return BareRun(None, tuple(refused))
 
 
+def dependence(directory: Path, root: Path | None, wanted: Wanted) -> str:
+    """Say which gates share rollouts with this one, so that nobody averages what was measured once.
+
+    Args:
+        directory: of the gate alone, holding its ``masks.json``.
+        root: the run directory to search, or ``None``; gates beside ``directory`` are searched too.
+        wanted: its bare run.
+    """
+    own = read_json(directory / "masks.json")
+    plans = {gate: read_json(gate / "masks.json") for gate in _gates_at(root, directory, wanted.learner.checkpoint)}
+    same = {gate: plan for gate, plan in plans.items() if plan["round"] == wanted.round_index}
+    bare = [gate.name for gate, plan in same.items() if bare_seed(plan, gate) == wanted.seed]
+    drawn = [gate.name for gate, plan in same.items() if plan.get("seeds", {}).get("masks") == own["seeds"]["masks"]]
+    advice = (
+        "An independent measurement needs another seed; another policy or estimator of the same rows is `validate "
+        "--refit`."
+    )
+    if not bare and not drawn:
+        known = "of this run" if root else "beside it; the checkpoint is of no run, so no more is known"
+        return f"Shares its seeds with no finished gate {known}. {advice}"
+    text = f"Not independent of {', '.join(bare)}: same bare runs" if bare else ""
+    if drawn:
+        text += f"{'; n' if text else 'N'}ot independent of {', '.join(drawn)}: same seeds of masks and masked runs"
+    return f"{text}. {advice}"
+
+
+def _gates_at(root: Path | None, directory: Path, checkpoint: str) -> list[Path]:
+    """Return the other gates at these weights, rounds first: of the run, and beside ``directory``."""
+    found = [path.parent for path in sorted(root.glob("round_*/bare.jsonl"))] if root else []
+    beside = [*(root.glob("validations/*/masks.json") if root else ()), *directory.parent.glob("*/masks.json")]
+    unique = {gate.resolve(): gate for gate in (*found, *(path.parent for path in sorted(beside)))}
+    unique.pop(directory.resolve(), None)
+    planned = [gate for gate in unique.values() if (gate / "masks.json").exists()]
+    return [gate for gate in planned if read_json(gate / "masks.json")["checkpoint"] == checkpoint]
+
+
 def _candidates(root: Path | None, directory: Path, checkpoint: str) -> list[Path]:
     """Return every gate of the run at these weights that has a whole bare arm: rounds first, the newest first."""
     if root is None:
@@ -119,12 +155,17 @@ def _other_conditions(plan: Mapping[str, Any], gate: Path, wanted: Wanted) -> st
     """Return which of checkpoint, sampling, prompt, environment, seed and address differs."""
     here: dict[str, Any] = {**wanted.learner.conditions, "checkpoint": wanted.learner.checkpoint}
     here |= {"seed": wanted.seed, "round": wanted.round_index}
-    there = {**plan["conditions"], "checkpoint": plan["checkpoint"], "round": plan["round"], "seed": _seed(plan, gate)}
+    there = {
+        **plan["conditions"],
+        "checkpoint": plan["checkpoint"],
+        "round": plan["round"],
+        "seed": bare_seed(plan, gate),
+    }
     differing = sorted(name for name in here if there.get(name) != here[name])
     return f"another {' and '.join(differing)}" if differing else ""
 
 
-def _seed(plan: Mapping[str, Any], gate: Path) -> int | None:
+def bare_seed(plan: Mapping[str, Any], gate: Path) -> int | None:
     """Return the seed of the bare arm; a gate that did not write it down had the seed of its run."""
     if "seeds" in plan:
         return int(plan["seeds"]["bare"])

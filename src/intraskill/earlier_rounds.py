@@ -3,14 +3,17 @@
 Everything comes from the rounds' own artifacts, so a resumed gate hears exactly what the killed one heard.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 from intraskill.arms import read_rollouts, task_means
+from intraskill.bare_reuse import bare_seed
 from intraskill.method.attribution import Contributions
-from intraskill.method.queries import QueryCount
+from intraskill.method.queries import QueryCount, Reward
+from intraskill.method.randomness import content_hash
 from intraskill.method.remeasure import MeasuredRound
+from intraskill.method.skill import ChunkId
 from intraskill.runtime.records import from_json
 from intraskill.runtime.run_directory import finished_rounds, read_json, verify
 
@@ -69,13 +72,36 @@ def query_count(root: Path) -> QueryCount:
     """Count how often gates of this run, those run alone included, read each task's validation reward."""
     count = QueryCount()
     for directory in _gates(root):
-        plan: dict[str, Any] = read_json(directory / "masks.json")
-        design = plan.get("design", {})
-        runs = design.get("bare_replicates", 1) + (design.get("masked_replicates", 1) if plan["chunks"] else 0)
-        looked = directory / "sequential.json"
-        tasks = read_json(looked)["tasks"] if looked.exists() else plan["visible"]
-        count = count.after(tasks, rollouts_per_task=runs)
+        shown: list[str] | None = None
+        if (directory / "full.jsonl").exists():
+            alone = directory.parent.name == "validations"
+            plan = read_json(directory / "masks.json")
+            kept = sorted(set(plan["chunks"]) - set(plan.get("placebos", ())))
+            shown = kept if alone else read_json(directory / "decision.json")["kept"]
+        count = count.after(gate_rewards(directory, shown))
     return count
+
+
+def gate_rewards(gate: Path, full: Collection[ChunkId] | None) -> Iterator[Reward]:
+    """Name every reward that a gate reads; gates that share a rollout, such as a reused bare one, share its name.
+
+    Args:
+        gate: its directory, with ``masks.json``.
+        full: chunks of its full arm; ``None`` without one.
+    """
+    plan: dict[str, Any] = read_json(gate / "masks.json")
+    design, looked, where = plan.get("design", {}), gate / "sequential.json", (plan["checkpoint"], plan["round"])
+    bare = bare_seed(plan, gate)
+    drawn = plan.get("seeds", {}).get("masks", bare)
+    for task_id in read_json(looked)["tasks"] if looked.exists() else plan["visible"]:
+        for sample in range(design.get("bare_replicates", 1)):
+            yield task_id, content_hash("bare", bare, *where, sample)
+        sets = plan["visible"][task_id] if plan["chunks"] else []
+        for sample, visible in enumerate(sets if design.get("masked_replicates", 1) > 1 else [sets]):
+            if plan["chunks"]:
+                yield task_id, content_hash("masked", drawn, *where, sample, sorted(visible))
+        if full is not None:
+            yield task_id, content_hash("full", bare, *where, sorted(full))
 
 
 def _gates(root: Path) -> Iterator[Path]:

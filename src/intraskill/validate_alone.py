@@ -1,15 +1,17 @@
 """The gate alone: contributions of a skill's chunks at any checkpoint, measured anew, and what else the pairs say.
 
-It commits nothing. Its masks and masked rollouts have addresses of their own, so it is an independent measurement of
-what a round's gate has measured before; the bare rollouts have the round's address and may be reused.
+It commits nothing. It is not independent of the round's gate: same bare runs, whether reused or run anew, since they
+have the round's address. Masks and masked rollouts have addresses of their own, shared by all gates alone of one seed
+and round. Independence needs another seed; another policy or estimator of the same rows is a refit.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from intraskill.assembly import Run
-from intraskill.bare_reuse import BareRun, Wanted, take_bare_run
-from intraskill.earlier_rounds import query_count
+from intraskill.bare_reuse import BareRun, Wanted, dependence, take_bare_run
+from intraskill.earlier_rounds import gate_rewards, query_count
 from intraskill.evaluate import Source, at_directory
 from intraskill.gate_arms import bare_episodes
 from intraskill.gate_facts import GateFacts, gate_facts, with_slices, write_masks
@@ -35,6 +37,7 @@ class GateAlone:
         findings: what else its pairs say.
         directory: where everything is.
         bare: where its bare rollouts come from.
+        dependence: which gates share rollouts with this one, in words.
         queries: how often gates have read the validation split of its run, this one included, in words.
     """
 
@@ -42,7 +45,13 @@ class GateAlone:
     findings: Findings
     directory: Path
     bare: BareRun
+    dependence: str
     queries: str
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Sentences for the end of a report."""
+        return self.bare.words(), self.dependence, self.queries
 
 
 def validate(run: Run, source: Source, skill: Skill, *, bare: Path | None = None) -> GateAlone:
@@ -69,31 +78,32 @@ def validate(run: Run, source: Source, skill: Skill, *, bare: Path | None = None
         run, directory = at_directory(run, name)
         write_masks(directory / "masks.json", facts, tasks, run.learner, run.config.seed)
         wanted = Wanted(bare_episodes(run, facts, tasks), facts.round_index, run.config.seed, run.learner)
-        taken, queries = _context(directory, source.root, wanted, facts, bare)
+        taken, dependent, queries = _context(
+            directory, source.root, wanted, facts, bare, full_arm=run.config.gate.full_arm
+        )
         run.monitor.say(taken.words())
         found = validate_skill(run, directory, facts, alone=True)
         findings = find(found)
-        further = {"bare": {"source": taken.source, "refused": list(taken.refused)}, "queries": queries}
+        further = {"bare": {"source": taken.source, "refused": list(taken.refused)}}
+        further |= {"dependence": dependent, "queries": queries}
         write_outputs(directory, found, findings, tasks=tasks, further=further)
-    return GateAlone(found, findings, directory, taken, queries)
+    return GateAlone(found, findings, directory, taken, dependent, queries)
 
 
 def _context(
-    directory: Path, root: Path | None, wanted: Wanted, facts: GateFacts, bare: Path | None
-) -> tuple[BareRun, str]:
+    directory: Path, root: Path | None, wanted: Wanted, facts: GateFacts, bare: Path | None, *, full_arm: bool
+) -> tuple[BareRun, str, str]:
     """Look around once, before the first rollout; a resumed gate reads what was seen then."""
     path = directory / "context.json"
     if not path.exists():
         taken = take_bare_run(directory, root, wanted, bare)
-        before, runs = query_count(root) if root else QueryCount(), facts.design
-        tasks = {episode.task.id for episode in wanted.episodes}
-        count = before.after(tasks, rollouts_per_task=runs.bare_replicates + runs.masked_replicates)
-        write_json(
-            path,
-            {"source": taken.source, "refused": list(taken.refused), "queries": f"Validation split: {count.words()}."},
-        )
+        full = facts.skill.ids if full_arm and facts.skill.chunks else None
+        count = (query_count(root) if root else QueryCount()).after(gate_rewards(directory, full))
+        seen: dict[str, Any] = {"source": taken.source, "refused": list(taken.refused)}
+        seen |= {"dependence": dependence(directory, root, wanted), "queries": f"Validation split: {count.words()}."}
+        write_json(path, seen)
     seen = read_json(path)
-    return BareRun(seen["source"], tuple(seen["refused"])), seen["queries"]
+    return BareRun(seen["source"], tuple(seen["refused"])), seen.get("dependence", ""), seen["queries"]
 
 
 def facts_alone(run: Run, source: Source, skill: Skill) -> GateFacts:

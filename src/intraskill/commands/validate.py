@@ -53,7 +53,7 @@ def _alone(arguments: argparse.Namespace, words: list[str], config_beside: Confi
     with monitor() as watcher:
         run = bench(config, root, watcher)
         found = validate(run, source, skill, bare=Path(arguments.bare) if arguments.bare else None)
-    print_gate(found.validation, found.findings, found.directory, (found.bare.words(), found.queries))
+    print_gate(found.validation, found.findings, found.directory, found.remarks)
     if arguments.ranking:
         from intraskill.ranking import validate_ranking
 

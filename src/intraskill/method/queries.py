@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from intraskill.method.errors import SplitError, offenders
 from intraskill.method.tasks import Task, require_split
 
+Reward = tuple[str, str]
+"""Task of a rollout, and an address that no other rollout of this task has."""
+
 
 @dataclass(frozen=True, slots=True)
 class QueryCount:
@@ -19,19 +22,24 @@ class QueryCount:
     Attributes:
         decisions: decisions so far.
         by_task: decisions that read each task.
-        rewards: rewards read in all: one per rollout.
+        read: the rewards, one per rollout: task and address. A rollout that several decisions read is in it once.
     """
 
     decisions: int = 0
     by_task: Mapping[str, int] = field(default_factory=dict)
-    rewards: int = 0
+    read: frozenset[Reward] = frozenset()
 
-    def after(self, task_ids: Iterable[str], *, rollouts_per_task: int = 2) -> "QueryCount":
-        """Return the count after one more decision; a paired gate reads a bare and a masked rollout per task."""
-        read = sorted(set(task_ids))
+    def after(self, rewards: Iterable[Reward]) -> "QueryCount":
+        """Return the count after one more decision, which read these rewards."""
+        fresh = frozenset(rewards)
         counts = Counter(self.by_task)
-        counts.update(read)
-        return QueryCount(self.decisions + 1, dict(counts), self.rewards + rollouts_per_task * len(read))
+        counts.update(sorted({task_id for task_id, _ in fresh}))
+        return QueryCount(self.decisions + 1, dict(counts), self.read | fresh)
+
+    @property
+    def rewards(self) -> int:
+        """Different rewards read in all."""
+        return len(self.read)
 
     @property
     def most(self) -> int:
@@ -43,7 +51,7 @@ class QueryCount:
         if not self.decisions:
             return "no decision has read a validation reward"
         return (
-            f"{self.decisions} decision{'s' * (self.decisions > 1)} read {self.rewards:,} rewards of "
+            f"{self.decisions} decision{'s' * (self.decisions > 1)} read {self.rewards:,} different rewards of "
             f"{len(self.by_task):,} validation tasks, none more than {self.most} times"
         )
 
