@@ -1,7 +1,7 @@
-"""Does the ranking hold? Top-K, bottom-K, several random-K, full and empty arms on tasks that no decision has seen.
+"""Does the ranking hold? Top-K, bottom-K, several random-K, full and empty arms on tasks that no gate has read.
 
-The audit split was read by no gate, so what the arms earn there cannot be luck that the ranking was chosen for. All
-arms play the same tasks under the same seeds; every difference is paired by task.
+Luck that the ranking was chosen for does not come back there, as far as it is known who has read these tasks. All arms
+play the same tasks under the same seeds; every difference is paired by task, with Student's t interval.
 """
 
 import csv
@@ -17,17 +17,19 @@ from intraskill.assembly import Run
 from intraskill.earlier_rounds import query_count
 from intraskill.evaluate import Source, at_directory
 from intraskill.method.errors import ConfigError
-from intraskill.method.intervals import Interval, mean_interval, paired_bootstrap, require_two
+from intraskill.method.intervals import Interval, aligned, mean_interval, require_two
 from intraskill.method.queries import QueryCount, audit_slice
 from intraskill.method.randomness import content_hash, shuffled
 from intraskill.method.skill import ChunkId, Skill
 from intraskill.method.tasks import Task
 from intraskill.runtime.records import to_json
-from intraskill.runtime.run_directory import write_json, write_text
+from intraskill.runtime.run_directory import read_json, write_json, write_text
 from intraskill.runtime.run_lock import locked
 from intraskill.validation import Validation
 
 ADDRESS = ("ranking",)
+ENOUGH_EQUAL = 6
+"""Tasks whose differences must be all equal before that says something: 2 · 2⁻⁶ < 5 %, as of a sign test."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class Ranking:
         rewards: mean reward of every arm.
         differences: paired differences by name.
         num_tasks: audit tasks.
+        readers: what is known of earlier readers of these tasks, in words.
     """
 
     order: tuple[ChunkId, ...]
@@ -49,22 +52,24 @@ class Ranking:
     rewards: Mapping[str, Interval]
     differences: Mapping[str, Interval]
     num_tasks: int
+    readers: str
 
     @property
     def verdict(self) -> str:
         """``holds``, ``reversed`` or ``cannot be told``, from top-K minus bottom-K."""
-        gap = self.differences["top − bottom"]
-        return "holds" if gap.low > 0.0 else "is reversed" if gap.high < 0.0 else "cannot be told apart from chance"
+        words = {1: "holds", -1: "is reversed", 0: "cannot be told apart from chance"}
+        return words[_side(self.differences["top − bottom"])]
 
     def words(self) -> str:
         """Say it in plain words."""
         gap, chance = self.differences["top − bottom"], self.differences["top − random"]
-        beats = "beats" if chance.low > 0.0 else "loses to" if chance.high < 0.0 else "cannot be told from"
+        beats = {1: "beats", -1: "loses to", 0: "cannot be told from"}[_side(chance)]
+        drawn = sum(arm.startswith("random_") for arm in self.arms)
         return (
-            f"The ranking {self.verdict}: on {self.num_tasks:,} audit tasks that no decision has read, the top "
-            f"{self.size} of {len(self.order)} chunks earn {_signed(gap)} more than the bottom {self.size}; the top "
-            f"{self.size} {beats} {self.size} chunks drawn at random ({_signed(chance)}); the whole skill adds "
-            f"{_signed(self.differences['full − empty'])} to no skill."
+            f"The ranking {self.verdict}: on {self.num_tasks:,} audit tasks ({self.readers}), the top {self.size} of "
+            f"{len(self.order)} chunks earn {_signed(gap)} more than the bottom {self.size}; the top {self.size} "
+            f"{beats} the mean of the {drawn} random sets of {self.size} that were drawn ({_signed(chance)}; this "
+            f"speaks of these sets only); the whole skill adds {_signed(self.differences['full − empty'])} to no skill."
         )
 
 
@@ -93,10 +98,11 @@ def validate_ranking(
     name = f"ranking-{run.learner.checkpoint[:8]}-{skill.hash[:8]}-{fixed[:6]}"
     with locked(run.root / name):
         run, directory = at_directory(run, name)
+        readers = _readers(directory, source.root, tasks)
         means = {arm: _earned(run, directory, arm, skill, shown, tasks) for arm, shown in arms.items()}
         shared = set.intersection(*(set(mean) for mean in means.values()))
         means = {arm: {task: mean[task] for task in sorted(shared)} for arm, mean in means.items()}
-        ranking = _ranking(found, arms, means, run.config.seed)
+        ranking = _ranking(arms, means, readers)
         write_json(directory / "ranking.json", to_json(ranking) | {"verdict": ranking.verdict})
         write_text(directory / "ranking.csv", _csv(ranking))
     return ranking, directory
@@ -133,11 +139,22 @@ def _earned(
     return task_means(run_scored_arm(run, directory / f"{arm}.jsonl", 0, episodes))
 
 
+def _readers(directory: Path, root: Path | None, tasks: Sequence[Task]) -> str:
+    """Say what is known of who has read these tasks; looked up once, so that a resumed ranking says the same."""
+    path = directory / "context.json"
+    if not path.exists():
+        ids, places = {task.id for task in tasks}, [directory.parent, *([root / "validations"] if root else [])]
+        seen = {other.resolve() for place in places for other in place.glob("ranking-*/context.json")}
+        earlier = sum(bool(ids & set(read_json(other)["tasks"])) for other in seen)
+        words = "no gate of this run has read them" if root else "who has read them is not known: no run is named"
+        if earlier:
+            words += f"; {earlier} earlier ranking{'s' * (earlier > 1)} {'has' if earlier == 1 else 'have'} read them"
+        write_json(path, {"tasks": sorted(ids), "readers": words})
+    return str(read_json(path)["readers"])
+
+
 def _ranking(
-    found: Validation,
-    arms: Mapping[str, tuple[ChunkId, ...]],
-    means: Mapping[str, Mapping[str, float]],
-    seed: int,
+    arms: Mapping[str, tuple[ChunkId, ...]], means: Mapping[str, Mapping[str, float]], readers: str
 ) -> Ranking:
     randoms = [mean for arm, mean in means.items() if arm.startswith("random_")]
     chance = {task: sum(mean[task] for mean in randoms) / len(randoms) for task in means["top"]}
@@ -154,9 +171,28 @@ def _ranking(
         size=len(arms["top"]),
         arms=arms,
         rewards={arm: mean_interval(list(mean.values())) for arm, mean in means.items()},
-        differences={name: paired_bootstrap(*sides, seed=seed) for name, sides in compared.items()},
+        differences={name: paired_interval(*sides) for name, sides in compared.items()},
         num_tasks=len(chance),
+        readers=readers,
     )
+
+
+def paired_interval(before: Mapping[str, float], after: Mapping[str, float]) -> Interval:
+    """Return the mean of ``after − before`` over tasks with its 95 % t interval: few tasks make it wide.
+
+    Raises:
+        PairingError: if the arms played different tasks.
+        TooFewTasksError: with fewer than two.
+    """
+    first, second = aligned(before, after)
+    return mean_interval(list(second - first))
+
+
+def _side(found: Interval) -> int:
+    """Return 1 above 0, −1 below, 0 when that cannot be told; a few equal differences know no spread."""
+    if found.se == 0.0 and found.n < ENOUGH_EQUAL:
+        return 0
+    return int(found.low > 0.0) - int(found.high < 0.0)
 
 
 def _csv(ranking: Ranking) -> str:
