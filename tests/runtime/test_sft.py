@@ -1,6 +1,7 @@
 """Warm starts by supervised fine-tuning with TRL."""
 
 import json
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from intraskill.runtime.policy import LoraSettings, load_policy
 from intraskill.runtime.sft import SftSettings, fine_tune
 from intraskill.runtime.shop_demonstrations import demonstrations, greedy_demonstration, shop_examples
 from intraskill.runtime.torch_engine import TorchEngine
+from intraskill.runtime.warm_start import encode
 
 LEARNT, UNLEARNT = 0.1, 3.0
 """Mean loss in nats per token of a demonstration known by heart, and of one never seen."""
@@ -27,6 +29,7 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_shop_model(tmp_path_factory.mktemp("shop_model"))
 
 
+@pytest.mark.slow
 def test_a_policy_learns_the_actions_of_a_demonstration_and_how_to_end_them(start: Path, tmp_path: Path) -> None:
     # Two lengths in a batch: the shorter one is padded with the very token that ends an action.
     examples = sorted(shop_examples(start, "tiny", OPTIONS, 6), key=lambda example: len(example[0]))[::5]
@@ -46,9 +49,9 @@ def test_a_policy_learns_the_actions_of_a_demonstration_and_how_to_end_them(star
 
 def test_an_adapter_is_merged_once_and_leaves_the_embeddings_alone(start: Path, tmp_path: Path) -> None:
     examples = shop_examples(start, "tiny", OPTIONS, 2)
-    settings = SftSettings(learning_rate=3e-3, batch=2, epochs=8, lora=LoraSettings(8, 16))
+    settings = SftSettings(learning_rate=1e-2, batch=2, epochs=8, lora=LoraSettings(8, 16))
     rows = fine_tune(start, examples, tmp_path / "warm", settings)
-    assert rows[-1]["loss"] < 0.8 * rows[0]["loss"]
+    assert rows[-1]["loss"] < 0.9 * rows[0]["loss"]
     before, after = load_policy(start).causal.state_dict(), load_policy(tmp_path / "warm").causal.state_dict()
     assert before.keys() == after.keys()
     same = {name for name in before if torch.equal(before[name].bfloat16().float(), after[name])}
@@ -92,20 +95,22 @@ def test_a_warm_start_refuses_what_it_cannot_learn_from(start: Path, tmp_path: P
         fine_tune(start, [([1, 2], [0, 1]), ([1, 2], [1, 0])], tmp_path / "new", SftSettings())
     with pytest.raises(ConfigError, match="3000 tokens, more than the model's 2048 positions"):
         fine_tune(start, [([1] * 3000, [1] * 3000)], tmp_path / "new", SftSettings())
-    with pytest.raises(ConfigError, match="micro_batch=3 does not divide batch=8"):
+    with pytest.raises(ConfigError, match="micro_batch=3 does not divide batch=4"):
         SftSettings(micro_batch=3)
     assert not (tmp_path / "new").exists()
 
 
-def test_demonstrations_are_what_the_policy_would_see_in_a_rollout(start: Path) -> None:
-    policy = load_policy(start)
-    codec = ChatCodec(policy.tokenizer, shop().tools)
+def test_a_demonstration_is_learnt_action_by_action_each_with_its_end(start: Path) -> None:
+    codec = ChatCodec(load_policy(start).tokenizer, shop().tools)
     demo = next(demonstrations([shop()], Mix(), seed=3))
-    (ids, mask) = shop_examples(start, "tiny", OPTIONS, 1)[0]
-    opening = codec.prompt(demo.skill_text, demo.messages[0]["content"])
-    assert mask.index(1) > 0 and sum(mask) > 0
-    assert tuple(ids[: mask.index(1)])[:3] == opening[:3]
-    assert '{"name": "search", "arguments": {"query": "..."}}' in policy.tokenizer.decode(opening)
+    ids, mask = encode(demo, codec)
+    runs = [(kept, [t for t, _ in run]) for kept, run in groupby(zip(ids, mask, strict=True), key=lambda pair: pair[1])]
+    learnt = [tokens for kept, tokens in runs if kept]
+    assert [codec.decode(tokens) for tokens in learnt] == [m["content"] for m in demo.messages[1::2]]
+    assert all(tokens[-1] == codec.stop_id for tokens in learnt)
+    assert not any(tokens[-1] == codec.stop_id for kept, tokens in runs if not kept)
+    assert tuple(runs[0][1]) == codec.prompt(demo.skill_text, demo.messages[0]["content"])
+    assert '{"name": "search", "arguments": {"query": "..."}}' in codec.decode(runs[0][1])
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

@@ -1,17 +1,25 @@
 """SmolLM2 from its package, and the experiment that trains it; the real weights in slow tests only."""
 
+import dataclasses
 import importlib.util
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 from runtime import toy
 from runtime.shop_model import write_shop_model
 
 from intraskill import cli
+from intraskill.environments.shopworld import ShopWorld
 from intraskill.method.errors import ConfigError
+from intraskill.method.randomness import child_seed
+from intraskill.method.rollouts import Episode, Group, GroupResult
+from intraskill.method.skill import BARE, Skill
+from intraskill.runtime.policy import LoraSettings, load_policy
 from intraskill.runtime.run_directory import read_json, read_jsonl
 from intraskill.runtime.smollm import find_gguf, mend, smollm_directory
+from intraskill.runtime.trainer import TorchLearner, TrainerSettings
 
 SMALL = [
     *("rounds=1", "workers=1", "rollout.batch=8", "rollout.max_turns=3", "coldstart.draft=null", "gate.tasks=2"),
@@ -71,8 +79,8 @@ def test_the_experiment_trains_any_warm_started_policy_with_an_adapter_and_a_sha
     assert cli.main([*words, "rollout.constrained=true", "rollout.max_new_tokens=120"]) == 0
     plan = read_json(run / "plan.json")["plan"]
     assert plan["grpo.shared_prefix"] and plan["policy.lora_rank"] == 16 and plan["rollout.constrained"]
-    rows = read_jsonl(run / "round_001" / "train.jsonl")
-    assert len(rows) >= 1
+    step = next(row for row in read_jsonl(run / "metrics.jsonl") if row["stage"] == "train")
+    assert step["train/rollouts_run"] == 4 and step["train/sampled_tokens"] > 100
 
 
 def test_the_experiment_says_how_its_start_weights_are_made(
@@ -86,10 +94,6 @@ def test_the_experiment_says_how_its_start_weights_are_made(
 @pytest.mark.slow
 def test_the_real_model_speaks_after_its_conversion() -> None:
     needs_the_package()
-    import torch
-
-    from intraskill.runtime.policy import load_policy
-
     policy = load_policy(smollm_directory())
     words = policy.tokenizer
     assert sum(p.numel() for p in policy.causal.parameters()) == 134_515_008
@@ -103,12 +107,31 @@ def test_the_real_model_speaks_after_its_conversion() -> None:
 
 
 @pytest.mark.slow
-def test_the_real_model_takes_a_few_steps_of_warm_start_and_training(tmp_path: Path) -> None:
+def test_the_real_model_takes_two_exact_steps_with_an_adapter_a_constraint_and_a_shared_prefix() -> None:
+    needs_the_package()
+    pytest.importorskip("llguidance", reason="llguidance is not installed: pip install --no-deps llguidance")
+    world = ShopWorld("tiny", 0, page_size=2, language="plain")
+    settings = TrainerSettings(
+        max_turns=2, max_new_tokens=48, constrained=True, updates_per_batch=2, self_check="error"
+    )
+    learner = TorchLearner(load_policy(smollm_directory(), lora=LoraSettings()), world, settings)
+    task = world.tasks("train")[0]
+    rollouts = learner.run([Episode(task, Skill(""), BARE, i, child_seed(0, i)) for i in range(2)])
+    assert all(turn.tool and turn.feedback == "executed" for rollout in rollouts for turn in rollout.turns)
+    group = Group("r000/s0000/g00", 0, 0, 0, task, "skill_free", BARE)
+    rewarded = tuple(dataclasses.replace(rollout, reward=float(i)) for i, rollout in enumerate(rollouts))
+    before = learner.checkpoint
+    metrics = learner.update([GroupResult(group, rewarded)])
+    assert metrics["train/logprob_gap"] < 1e-3 and metrics["train/grad_norm"] > 0
+    assert learner.checkpoint != before
+
+
+@pytest.mark.slow
+def test_the_real_model_is_warm_started_and_trained_by_two_commands(tmp_path: Path) -> None:
     needs_the_package()
     pytest.importorskip("llguidance", reason="llguidance is not installed: pip install --no-deps llguidance")
     start, run = tmp_path / "start", tmp_path / "run"
     words = ["+exp=smollm", "env.preset=tiny", f"policy.path={start}", f"run_dir={run}"]
     assert cli.main(["warmstart", *words, "--demonstrations", "2"]) == 0
     assert cli.main(["train", *words, *SMALL, "rollout.constrained=true"]) == 0
-    turns = [t for row in read_jsonl(run / "round_001" / "train.jsonl") for r in row["rollouts"] for t in r["turns"]]
-    assert all(turn["feedback"] == "executed" for turn in turns)
+    assert len(read_jsonl(run / "round_001" / "train.jsonl")) == 2
