@@ -1,6 +1,7 @@
 """Policies, estimators, designs, placebos, replicates and sequential gates inside whole runs."""
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,12 +11,14 @@ from planted_runs import TASKS, content, planted_config
 from intraskill.assembly import assemble, bench
 from intraskill.config import Config
 from intraskill.earlier_rounds import earlier_bare, earlier_contributions, last_spread, query_count
+from intraskill.environments.planted import PlantedLearner
 from intraskill.gate_facts import gate_facts
 from intraskill.gate_power import outlook
 from intraskill.loop import cold_start, run
-from intraskill.method.errors import ConfigError, UnderpoweredError
+from intraskill.method.errors import ConfigError, EnvironmentFault, UnderpoweredError
 from intraskill.method.estimators import history
 from intraskill.method.gate_design import PUBLISHED_CORRELATION, PUBLISHED_SIGMA, GateDesign, tasks_for
+from intraskill.method.randomness import shuffled
 from intraskill.method.shrinkage import carry_over
 from intraskill.method.skill import Skill, parse_skill
 from intraskill.report.summary import summarise
@@ -26,6 +29,20 @@ from intraskill.sequential_gate import sequential_rule
 
 EXACT = 1e-12
 CAREFUL = {"policy": "probability", "design": "balanced", "estimator": "covariate", "placebos": 2, "replicates": 2}
+
+
+class WithFaults(PlantedLearner):
+    """Some tasks always fault."""
+
+    def __init__(self, world, broken):
+        super().__init__(world)
+        self.broken = broken
+
+    def run(self, episodes):
+        return tuple(
+            replace(rollout, reward=None, parts={}, fault="server gone") if rollout.task_id in self.broken else rollout
+            for rollout in super().run(episodes)
+        )
 
 
 def configured(root, gate, **options):
@@ -223,6 +240,29 @@ def test_the_looks_are_planned_in_rows_before_any_reward(sequential):
     config.gate.replicates = 1
     assert sequential_rule(doubled, 400).looks() == tuple(2 * pairs for pairs in rule.looks())
     assert read_json(root / "round_000" / "masks.json")["sequential"] == 50
+
+
+@pytest.mark.parametrize("replicates", [1, 2])
+def test_a_sequential_gate_survives_a_last_batch_of_faults_and_no_arm_of_them(tmp_path, monkeypatch, replicates):
+    chunks = [{"title": f"Chunk {j}", "effect": 0.0} for j in range(2)]
+    sizes = {"tasks_per_split": TASKS | {"skill_validation": 130}, "chunks": chunks, "baseline": 0.5, "spread": 0.0}
+    config = configured(tmp_path / "run", {"sequential": 50, "replicates": replicates}, **sizes)
+    config.rounds, config.final.tasks, config.rollout.attempts = 0, 0, 1
+    names = [task.id for task in bench(config, tmp_path).environment.tasks("skill_validation")]
+    order, learner = shuffled(names, config.seed, "sequential", 0), "intraskill.environments.planted.PlantedLearner"
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "intraskill.environments.planted.PlantedLearner", lambda world: WithFaults(world, set(order[100:]))
+        )
+        root = run(config)
+    found = read_json(root / "round_000" / "sequential.json")
+    assert found["looks"] == [100 * replicates, 130 * replicates] and found["last"]["pairs"] == 100 * replicates
+    assert sorted(read_json(root / "round_000" / "contributions.json")["excluded_tasks"]) == sorted(order[100:])
+    config.run_dir = str(tmp_path / "broken")
+    with monkeypatch.context() as patch:
+        patch.setattr(learner, lambda world: WithFaults(world, set(names)))
+        with pytest.raises(EnvironmentFault, match="every one of 100 rollouts"):
+            run(config)
 
 
 # --- sizes

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from intraskill.arms import read_rollouts, run_scored_arm
+from intraskill.arms import read_rollouts, run_arm, run_scored_arm
 from intraskill.assembly import Run
 from intraskill.assessment import estimate
 from intraskill.gate_arms import bare_episodes, masked_episodes, paired
@@ -82,11 +82,12 @@ def _in_batches(run: Run, directory: Path, facts: GateFacts, tasks: Sequence[Tas
     state, done, number = Look(), 0, 0
     for number, pairs in enumerate(rule.looks()):
         fresh, done = order[done : pairs // facts.design.masked_replicates], pairs // facts.design.masked_replicates
+        play = run_arm if number else run_scored_arm  # a small batch may fault as a whole, an arm may not
         if whole is None:
             path = directory / f"bare_{number:03d}.jsonl"
-            bare += run_scored_arm(run, path, facts.round_index, bare_episodes(run, facts, fresh))
+            bare += play(run, path, facts.round_index, bare_episodes(run, facts, fresh))
         path = directory / f"masked_{number:03d}.jsonl"
-        masked += run_scored_arm(run, path, facts.round_index, masked_episodes(facts, fresh, masks))
+        masked += play(run, path, facts.round_index, masked_episodes(facts, fresh, masks))
         state = _look(run, facts, state, rule, (whole or bare, masked, {t.id: masks[t.id] for t in order[:done]}))
         if state.stops(rule):
             break
@@ -107,14 +108,14 @@ def _look(
     rule: SequentialRule,
     played: tuple[Sequence[Rollout], Sequence[Rollout], Masks],
 ) -> Look:
-    """Look at every pair so far; pairs that cannot be fitted yet decide nothing."""
+    """Look at every pair so far; pairs that cannot be fitted yet, or a batch of faults alone, decide nothing."""
     bare, masked, masks = played
     pairs, _ = paired(run, facts, masks, [rollout for rollout in bare if rollout.task_id in masks], masked)
     try:
         found = estimate(facts, pairs, facts.estimator).without(facts.placebo_ids)
     except (RankDeficientError, NoVariationError):
         return state
-    return look(state, found, rule)
+    return look(state, found, rule) if found.num_pairs > state.pairs else state
 
 
 def _join(directory: Path, arm: str, batches: int) -> None:

@@ -95,15 +95,15 @@ def test_a_clear_gate_stops_early_and_says_what_it_saved() -> None:
 
 
 def test_an_undecided_gate_ends_with_its_budget() -> None:
-    rule = SequentialRule(planned_pairs=150, max_pairs=220, batch=50, tight_se=0.04)
-    assert rule.looks() == (100, 150, 200, 220)
+    rule = SequentialRule(planned_pairs=150, max_pairs=225, batch=50, tight_se=0.04)
+    assert rule.looks() == (100, 150, 200, 225)
     state = Look()
     for pairs in rule.looks():
         assert not state.stops(rule)
         state = look(state, fitted(pairs, (0.01, 0.0, 0.0)), rule)
     assert state.stops(rule) and len(state.undecided) == 3
-    assert state.saved(rule) == -70
-    assert "70 more than planned" in state.words(rule)
+    assert state.saved(rule) == -75
+    assert "75 more than planned" in state.words(rule)
 
 
 def test_a_call_stands_even_if_later_intervals_would_not_make_it() -> None:
@@ -144,6 +144,17 @@ def test_impossible_rules_are_refused(change: dict[str, object]) -> None:
     valid: dict[str, object] = {"planned_pairs": 400, "max_pairs": 800, "batch": 100, "tight_se": 0.04}
     with pytest.raises(ConfigError, match=r"sequential gate|positive rewards|unknown boundary"):
         SequentialRule(**{**valid, **change})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("pairs", "batch", "expected"),
+    [(101, 50, (101,)), (124, 50, (124,)), (125, 50, (100, 125)), (170, 50, (100, 170)), (202, 100, (100, 202))],
+)
+def test_a_remainder_below_half_a_batch_belongs_to_the_last_look(
+    pairs: int, batch: int, expected: tuple[int, ...]
+) -> None:
+    rule = SequentialRule(planned_pairs=pairs, max_pairs=pairs, batch=batch, tight_se=0.04, boundary="spending")
+    assert rule.looks() == expected
 
 
 def test_the_planner_s_standard_error_is_a_sensible_scale() -> None:

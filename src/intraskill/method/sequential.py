@@ -75,9 +75,10 @@ class SequentialRule:
             raise ConfigError(f"unknown boundary {self.boundary!r}; choose one of {', '.join(get_args(Boundary))}")
 
     def looks(self) -> tuple[int, ...]:
-        """Numbers of pairs at which to look; the last is the budget."""
+        """Numbers of pairs at which to look; the last is the budget, with a remainder below half a batch."""
         first = min(max(self.first_look, self.batch), self.max_pairs)
-        return (*range(first, self.max_pairs, self.batch), self.max_pairs)
+        before = range(first, self.max_pairs, self.batch)
+        return (*(pairs for pairs in before if 2 * (self.max_pairs - pairs) >= self.batch), self.max_pairs)
 
     def half_width(self, se: Vector, number: int) -> Vector:
         """Return half the width of the interval at standard errors ``se``, of any shape, at a look counted from 1.
