@@ -316,6 +316,30 @@ def test_a_refit_gives_the_same_bytes(measured, tmp_path):
     assert paragraphs(found, findings) == paragraphs(measured.validation, measured.findings)
 
 
+def test_an_edited_reward_is_noticed(measured, tmp_path):
+    def one_flipped(frame):
+        frame.loc[3, "R"] = 1.0 - frame.loc[3, "R"]
+        return frame
+
+    path = spoilt(measured.directory / "pairs.parquet", one_flipped, tmp_path)
+    with pytest.raises(ArtifactError, match="was changed since its gate wrote it"):
+        read_pairs(path)
+    reordered = spoilt(measured.directory / "pairs.parquet", lambda frame: frame[::-1], tmp_path)
+    assert read_pairs(reordered).pairs.task_ids == measured.validation.pairs.task_ids
+
+
+def test_a_refit_replaces_no_other_gate(measured, tmp_path):
+    rows = measured.directory / "pairs.parquet"
+    with pytest.raises(ArtifactError, match="holds the results of another gate"):
+        refit(rows, {}, measured.directory)
+    refit(rows, {}, tmp_path / "refit")
+    refit(rows, {"policy": "fdr"}, tmp_path / "refit")
+    copy = tmp_path / "copy.parquet"
+    copy.write_bytes(rows.read_bytes())
+    with pytest.raises(ArtifactError, match="holds the results of another gate"):
+        refit(copy, {}, tmp_path / "refit")
+
+
 def test_a_refit_may_ask_another_estimator_and_policy_of_the_same_rows(measured, tmp_path):
     changes = {"estimator": "ancova", "policy": "probability", "admit": 0.9, "retire": 0.1}
     found, _, directory = refit(measured.directory / "pairs.parquet", changes, tmp_path / "refit")
@@ -401,7 +425,7 @@ def test_a_refit_changes_only_what_rows_leave_open(measured, tmp_path, changes, 
 def test_a_file_that_is_no_gates_is_refused(measured, tmp_path):
     with pytest.raises(ArtifactError, match="cannot be read as parquet"):
         read_pairs(measured.directory / "masks.json")
-    with pytest.raises(ArtifactError, match="cannot be read as parquet"):
+    with pytest.raises(ArtifactError, match="there is no file"):
         read_pairs(tmp_path / "absent.parquet")
     pd.DataFrame({"B": [1.0]}).to_parquet(tmp_path / "other.parquet")
     with pytest.raises(ArtifactError, match="does not say which gate its rows are from"):
@@ -595,7 +619,7 @@ def test_the_command_runs_refits_and_ranks(capsys, finished, tmp_path):
     ("words", "message"),
     [
         (["validate"], "validate needs --ckpt"),
-        (["validate", "--refit", "/absent.parquet"], "cannot be read as parquet"),
+        (["validate", "--refit", "/absent.parquet"], "there is no file /absent.parquet"),
         (["validate", "--refit", "/absent.parquet", "rounds=3"], "overrides of gate.… only, got rounds"),
         (["validate", "--refit", "/absent.parquet", "gate.polcy=fdr"], "did you mean 'gate.policy'"),
         (["validate", "--ckpt", ".", "gate.require_power=true"], "needs gate.effect"),

@@ -19,6 +19,7 @@ from intraskill.method.errors import ArtifactError, PairingError, SplitError, of
 from intraskill.method.intervals import Interval
 from intraskill.method.paired_validation import Conditions, Pairs, Scored, pair_replicates
 from intraskill.method.pairing_audit import MAIN_PART, VALIDATION_SPLIT
+from intraskill.method.randomness import content_hash
 from intraskill.method.skill import BARE, Visible
 from intraskill.method.tasks import Task
 from intraskill.runtime.records import from_json, to_json
@@ -39,7 +40,8 @@ def write_pairs(path: Path, found: Validation, tasks: Sequence[Task]) -> None:
 
     frame = pd.DataFrame(_columns(found.pairs, {task.id: task for task in tasks}))
     table = pa.Table.from_pandas(frame, preserve_index=False)
-    metadata = {**(table.schema.metadata or {}), KEY: dumps(_metadata(found)).encode()}
+    about = _metadata(found) | {"rows": _rows_hash(frame)}
+    metadata = {**(table.schema.metadata or {}), KEY: dumps(about).encode()}
     aside = path.with_name(f".{path.name}.tmp")
     with full_disk_is_one_error(path):
         pq.write_table(table.replace_schema_metadata(metadata), aside)
@@ -69,6 +71,13 @@ def _columns(pairs: Pairs, tasks: Mapping[str, Task]) -> dict[str, Any]:
     return columns
 
 
+def _rows_hash(frame: Frame) -> str:
+    """Return a hash of every value, whatever the order of the rows."""
+    columns = sorted(frame.columns)
+    rows = frame.sort_values(["task_id", "sample"])[columns]
+    return content_hash(columns, [rows[name].tolist() for name in columns])
+
+
 def _metadata(found: Validation) -> dict[str, Any]:
     pairs = found.pairs
     return {
@@ -96,7 +105,7 @@ def read_pairs(path: Path, **changed: Any) -> Validation:
         changed: facts to replace, such as ``estimator`` or ``policy``.
 
     Raises:
-        ArtifactError: when it is no such file, or lacks a column.
+        ArtifactError: when it is no such file, lacks a column, or was edited.
         PairingError: for a number that is not finite, a duplicate or missing pair, or two bare rewards of one task.
         SplitError: for a row of another split than skill_validation.
     """
@@ -127,6 +136,8 @@ def _read(path: Path) -> tuple[Frame, dict[str, Any]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    if not path.is_file():
+        raise ArtifactError(f"there is no file {path}; give the pairs.parquet of a gate")
     try:
         table = pq.read_table(path)
         about: dict[str, Any] = json.loads((table.schema.metadata or {})[KEY])
@@ -165,6 +176,8 @@ def _audit_rows(path: Path, frame: Frame, about: Mapping[str, Any], facts: GateF
     bare = frame.groupby("task_id")[["B", *(f"B.{part}" for part in further)]].nunique().max(axis=1)
     if unequal := sorted(bare[bare > 1].index):
         raise PairingError(f"{path} holds several bare rewards for one task, {offenders(unequal)}; restore the rows")
+    if about.get("rows") != _rows_hash(frame):
+        raise ArtifactError(f"{path} was changed since its gate wrote it; restore the file, or run the gate again")
 
 
 def _names(frame: Frame) -> list[str]:

@@ -10,10 +10,10 @@ from typing import Any
 from intraskill.config import Config, check
 from intraskill.gate_findings import Findings, find
 from intraskill.gate_outputs import write_outputs
-from intraskill.method.errors import ConfigError, offenders
+from intraskill.method.errors import ArtifactError, ConfigError, offenders
 from intraskill.method.randomness import content_hash
 from intraskill.pairs_file import read_pairs
-from intraskill.runtime.run_directory import make_directory
+from intraskill.runtime.run_directory import make_directory, read_json
 from intraskill.validation import Validation
 
 FACTS = {
@@ -38,7 +38,7 @@ def refit(path: Path, changes: Mapping[str, Any], out: Path | None = None) -> tu
 
     Raises:
         ConfigError: for a knob that the rows have already fixed, or a value that makes no sense.
-        ArtifactError: when ``path`` is not the file of a gate.
+        ArtifactError: when ``path`` is not the file of a gate, or ``out`` holds the results of another one.
         PairingError: when its rows are not pairs, each kind by name.
         SplitError: for a row of another split.
     """
@@ -56,6 +56,14 @@ def refit(path: Path, changes: Mapping[str, Any], out: Path | None = None) -> tu
     findings = find(found)
     name = f"refit-{content_hash(dict(changes))[:6]}" if changes else "refit"
     directory = out if out is not None else path.parent / name
+    _refuse_another_gate(directory, path)
     make_directory(directory)
     write_outputs(directory, found, findings, tasks=None, further={"refitted_from": str(path)})
     return found, findings, directory
+
+
+def _refuse_another_gate(directory: Path, path: Path) -> None:
+    """A refit replaces an earlier refit of the same rows, and nothing else."""
+    held = directory / "gate.json"
+    if (directory / "masks.json").exists() or held.exists() and read_json(held).get("refitted_from") != str(path):
+        raise ArtifactError(f"{directory} holds the results of another gate; choose another --out")
