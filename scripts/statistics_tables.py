@@ -15,6 +15,10 @@ DOCUMENT = ROOT / "docs" / "statistics.md"
 RESULTS = ROOT / "docs" / "results"
 Row = dict[str, str]
 WORLDS = ("published", "published, still checkpoint", "lower correlation", "graded reward", "rare success")
+COUNTED = tuple(world for world in WORLDS if world != "published, still checkpoint")
+"""Without history in a design the published world is the same one, training or not; it counts once."""
+IN_A_RUN = "mirrored, balanced, paired_ols"
+"""What `intraskill run` can play: it always plays the bare arm, so a mirrored gate takes three rollouts per task."""
 ESTIMATORS = ("paired_ols", "paired_ols_intercept", "ancova", "masked_ols", "covariate (H)", "covariate (H, B)")
 
 
@@ -137,7 +141,7 @@ KINDS = {
 
 
 def goals() -> str:
-    """The best design of each kind in each world, against both goals."""
+    """The best design of each kind in each world, a minimum over estimates, against both goals."""
     by_key = {(row["world"], row["option"]): row for row in read("gate_savings") if row["part"] == "equal SE"}
     rows = []
     for accounting, words in (
@@ -158,25 +162,43 @@ def answer() -> str:
     by_key = {(row["world"], row["option"]): row for row in read("gate_savings") if row["part"] == "equal SE"}
     lines = []
     for accounting, words in (
-        ("all_counted", "at most 0.40 when every rollout counts"),
+        ("all_counted", "at most 0.40 when every rollout counts, without a bare arm"),
         ("bare_sunk", "at most 0.60 beside the bare run"),
     ):
         best = {
-            kind: [min((by_key[w, n] for n in names), key=lambda r: float(r[accounting])) for w in WORLDS]
+            kind: {w: min((by_key[w, n] for n in names), key=lambda r: float(r[accounting])) for w in COUNTED}
             for kind, names in KINDS.items()
         }
-        mirrored, history = best["mirrored masks"], [*best["H from masked rounds"], *best["H from bare rounds"]]
-        met = [row["world"] for row in mirrored if row[f"{accounting}_goal"] == "met"]
-        missed = [f"{r['world']} ({float(r[accounting]):.2f})" for r in mirrored if r["world"] not in met]
-        plain = min((r for r in history if r["world"] == WORLDS[0]), key=lambda r: float(r[accounting]))
+        first, oracle = best["mirrored masks"]["published"], best["oracle"]["published"]
+        plain = min(
+            (best[kind]["published"] for kind in ("H from masked rounds", "H from bare rounds")),
+            key=lambda r: float(r[accounting]),
+        )
         lines += [
-            f"- **{words[0].upper()}{words[1:]}**: in the published situation {worth(mirrored[0], accounting)} with "
-            f"mirrored masks ({mirrored[0]['option']}). Met in {len(met)} of {len(WORLDS)} worlds"
-            + (f", missed in {', '.join(missed)}. " if missed else ". ")
-            + f"Without mirrored masks the published situation allows {worth(plain, accounting)} ({plain['option']}); "
-            f"with the task known perfectly, one masked run each, {worth(best['oracle'][0], accounting)}."
+            f"- **{words[0].upper()}{words[1:]}**: in the published situation {worth(first, accounting)} with "
+            f"mirrored masks ({first['option']}). {met_in(best['mirrored masks'].values(), accounting)} "
+            f"Without mirrored masks the published situation allows {worth(plain, accounting)} ({plain['option']}); "
+            f"with the task known perfectly, one masked run each, {worth(oracle, accounting)}."
         ]
+    played = {world: by_key[world, IN_A_RUN] for world in COUNTED}
+    lines += [
+        "- **At most 0.40 when every rollout counts, in a run of the package**: `intraskill run` plays the bare arm in "
+        "every gate, so a mirrored gate takes two masked runs and one bare run of each task: "
+        f"{worth(played['published'], 'all_counted')} in the published situation ({IN_A_RUN}). "
+        f"{met_in(played.values(), 'all_counted')}"
+    ]
     return "\n".join(lines)
+
+
+def met_in(rows: Iterable[Row], accounting: str) -> str:
+    """Say in how many worlds a goal is met, and where it is missed or where the interval holds the goal."""
+    told = list(rows)
+    met = [row for row in told if row[f"{accounting}_goal"] == "met"]
+    words = f"Met in {len(met)} of {len(told)} worlds"
+    for verdict, verb in (("missed", "missed in"), ("open", "undecided in")):
+        found = [f"{r['world']} ({float(r[accounting]):.2f})" for r in told if r[f"{accounting}_goal"] == verdict]
+        words += f", {verb} {', '.join(found)}" if found else ""
+    return f"{words}."
 
 
 def situations() -> str:

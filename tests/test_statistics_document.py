@@ -38,6 +38,19 @@ def test_a_changed_cell_is_noticed() -> None:
     assert script("statistics_tables").filled(forged) == text
 
 
+def test_the_answer_counts_no_world_twice_and_names_the_price_of_a_run_with_its_bare_arm() -> None:
+    tables = script("statistics_tables")
+    worth = {(r["world"], r["option"]): r for r in tables.read("gate_savings") if r["part"] == "equal SE"}
+    for option in tables.KINDS["mirrored masks"]:  # no history in them, so the two worlds are one
+        same, other, lower = (worth[world, option]["all_counted"] for world in tables.WORLDS[:3])
+        assert same == other and (option != "mirrored, balanced" or lower != same)
+    lines = tables.answer().splitlines()
+    assert "Met in 4 of 4 worlds" in lines[0] and "Met in 3 of 4 worlds, missed in rare success" in lines[1]
+    run = worth["published", "mirrored, balanced, paired_ols"]
+    assert f"{float(run['all_counted']):.2f} [" in lines[2] and run["all_counted_goal"] != "met"
+    assert "bare arm" in lines[2] and "Met in 0 of 4" in lines[2]
+
+
 def test_every_result_of_a_script_says_how_many_gates_it_rests_on() -> None:
     tables = script("statistics_tables")
     assert {row["gates"] for row in tables.read("gate_coverage")} == {"1000"}
