@@ -16,6 +16,7 @@ import pytest
 
 from intraskill.cli import main
 from intraskill.environments.remote_shop import RemoteShop
+from intraskill.environments.serve import ServeSettings, ShopServer
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.oracle import Oracle
 from intraskill.environments.shopworld.proof import prove
@@ -24,6 +25,14 @@ from intraskill.environments.tool_calls import write_call
 
 TINY = ("env.preset=tiny", "env.options.language=plain")
 SECONDS = 60
+REMOTE = "env.name=intraskill.environments.remote_shop:RemoteShop"
+GONE = (141, 1)
+"""What is said of a reader that is gone: as a shell counts it, or rich's own word where that writes the tables."""
+SMALLEST = (
+    *("rounds=1", "workers=1", "rollout.batch=8", "coldstart.tasks=8", "gate.tasks=24", "final.tasks=8"),
+    *("grpo.steps_per_round=2", "grpo.groups_per_step=2", "grpo.group_size=4", "grpo.reserve_groups=1"),
+    *("frontier.max_tasks=2", "triage.reruns=2", "triage.min_valid=1"),
+)
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
 
 
@@ -145,7 +154,7 @@ def test_the_goal_is_shown_only_when_asked_for_and_only_after_the_end(world):
     assert out.index(f"the end of {task_id}: purchase") < out.index("--- goal ---")
     assert world.shop_task(task_id).goal.title in out[out.index("--- goal ---") :]
     _, out, _ = played([*TINY, "--task", task_id, "--reveal"], lines[:-1])
-    assert "--- goal ---" not in out and "nothing is paid" in out
+    assert "--- goal ---" not in out and "nothing is paid, and --reveal shows a goal only after" in out
 
 
 def test_a_pipe_plays_as_a_terminal_does(world):
@@ -172,6 +181,34 @@ def test_the_seed_draws_the_task_and_ids_are_checked(capsys):
     assert len(picked) == 2
     status, _, err = said(capsys, "play", *TINY, "--task", "shop-99999")
     assert status == 2 and "SplitError" in err and "shop-" in err
+
+
+def test_a_transcript_that_cannot_be_written_is_refused_before_play(tmp_path):
+    path = tmp_path / "absent" / "x.jsonl"
+    status, out, err = played([*TINY, "--out", str(path)], ["quit"])
+    assert status == 2 and "ArtifactError: --out=" in err and out == "" and err.count("\n") == 1
+
+
+def test_play_without_input_without_a_reader_and_after_ctrl_c_ends_without_a_traceback():
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    closed = launch(["play", *TINY], preexec_fn=lambda: os.close(0), **pipes)
+    out, err = closed.communicate(timeout=SECONDS)
+    assert closed.returncode == 0 and err == "" and "was left before its end" in out
+    for words in (["play", *TINY], ["stats", *TINY, "--no-prove", "--episodes", "0"]):
+        unread = launch(words, stdin=subprocess.PIPE, **pipes)
+        unread.stdout.close()
+        unread.stdin.close()
+        assert unread.wait(SECONDS) in GONE and unread.stderr.read() == ""
+    stopped = launch(["play", *TINY], stdin=subprocess.PIPE, preexec_fn=hears_ctrl_c, **pipes)
+    while not stopped.stdout.readline().startswith("(your keys") and stopped.poll() is None:
+        pass
+    stopped.send_signal(signal.SIGINT)
+    out, err = stopped.communicate(timeout=SECONDS)
+    assert stopped.returncode == 0 and err == "" and "was left before its end: nothing is paid" in out
+
+
+def hears_ctrl_c():
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background is started with it ignored
 
 
 def test_test_tasks_are_refused_by_split_and_by_id(capsys, world):
@@ -229,6 +266,38 @@ def test_bad_words_are_one_clear_error(capsys):
         main(["env"])
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["env.options.languge=en"], "no 'languge', did you mean 'language'? It takes: language, page_size"),
+        (["env.options.page_size=abc"], "env.options.page_size='abc' is a str, and env.name=shopworld takes int"),
+        (["env.options.page_size=true"], "is a bool"),
+        (["env.name=intraskill.environments.shop_files:webshop"], "set env.options.items=…, it has no default"),
+        ([f"{REMOTE}", "env.options.page_size=4"], "It takes: persona, url, dialect"),
+        ([f"{REMOTE}", "env.options.slots=many"], "is a str"),
+        ([f"{REMOTE}", "env.options.split_sizes=3"], "the factory failed: AttributeError"),
+        ([f"{REMOTE}", "env.preset=plain"], "env.options.persona=false"),
+        (["env.name=bad_env:boom"], "env.name=bad_env:boom: the factory failed: ValueError: no such shop"),
+        (["env.name=bad_env:without_preset"], "takes no preset"),
+        (["env.name=bad_env:NUMBER"], "names a int, which cannot be called"),
+        (
+            ["env.name=bad_module:any"],
+            "cannot be imported; use shopworld, planted or 'package.module:factory': OSError",
+        ),
+    ],
+)
+def test_options_that_do_not_fit_and_factories_that_fail_are_one_sentence(
+    capsys, tmp_path, monkeypatch, words, message
+):
+    (tmp_path / "bad_env.py").write_text(
+        "NUMBER = 3\ndef boom(**options):\n    raise ValueError('no such shop')\ndef without_preset(seed):\n    pass\n"
+    )
+    (tmp_path / "bad_module.py").write_text("raise OSError('gone')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    status, out, err = said(capsys, "check", *words)
+    assert status == 2 and "ConfigError" in err and message in err and err.count("\n") == 1 and out == ""
+
+
 # -- serve -----------------------------------------------------------------------------------------------------------
 
 
@@ -248,3 +317,28 @@ def test_a_server_answers_and_stops_cleanly_at_ctrl_c(world):
     finally:
         process.kill()
     assert process.returncode == 0 and err.strip() == "intraskill: stopped serving"
+
+
+def test_a_server_is_looked_at_with_the_default_preset_and_one_slot(capsys):
+    world = ShopWorld("tiny", 0, language="plain", page_size=4)
+    with ShopServer(world, ServeSettings(port=0)) as server:
+        words = (REMOTE, f"env.options.url={server.url}", "env.options.slots=1")
+        status, out, _ = said(capsys, "stats", *words, "--episodes", "2")
+        assert status == 0 and str(len(world.tasks("train"))) in out
+        assert said(capsys, "check", *words, "--tasks", "2")[0] == 0
+        assert played(words, ["search mug", "quit"])[0] == 0
+        assert server.programme.desk.free_slots == server.programme.desk.slots
+
+
+@pytest.mark.slow
+def test_the_documented_experiment_trains_against_a_server(tmp_path):
+    with ShopServer(ShopWorld("small", 0, language="plain", page_size=4), ServeSettings(port=0)) as server:
+        run = tmp_path / "run"
+        assert main(["train", "+exp=remote", f"env.options.url={server.url}", *SMALLEST, f"run_dir={run}"]) == 0
+        assert (run / "summary.json").exists() and server.programme.desk.free_slots == server.programme.desk.slots
+
+
+def test_a_dry_run_refuses_options_that_do_not_fit_and_asks_no_server(capsys):
+    assert main(["train", "+exp=remote", "--dry-run"]) == 0
+    assert main(["train", "+exp=quickstart", REMOTE, "--dry-run"]) == 2
+    assert "has no 'page_size'" in capsys.readouterr().err

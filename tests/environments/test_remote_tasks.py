@@ -13,8 +13,10 @@ from intraskill.environments.leaks import leaks
 from intraskill.environments.remote.roster import from_manifest, from_sizes
 from intraskill.environments.remote.settings import is_loopback
 from intraskill.environments.remote_shop import RemoteShop
+from intraskill.environments.serve import ServeSettings, ShopServer
 from intraskill.environments.shopworld.world import ShopWorld
 from intraskill.method.errors import ArtifactError, ConfigError, SplitError
+from intraskill.method.tasks import SPLITS
 from intraskill.run_sizes import check_slots
 
 
@@ -59,7 +61,13 @@ def test_an_id_in_two_splits_is_refused_in_either_form() -> None:
 
 @pytest.mark.parametrize(
     "manifest",
-    [[], {}, {"tasks": [{"id": "a", "split": "train"}]}, {"splits": {"train": ["a"]}}, {"splits": [1]}, {"tasks": 3}],
+    [
+        *([], {}, {"tasks": [{"id": "a", "split": "train"}]}, {"splits": {"train": ["a"]}}, {"splits": [1]}),
+        *({"tasks": 3}, {"tasks": []}, {"splits": {}}, {"splits": {"train": []}}, {"splits": {"train": "12"}}),
+        *({"tasks": [{"idx": idx, "id": "a", "split": "train"}]} for idx in (1.5, True, "1", None)),
+        {"tasks": [{"idx": 1, "id": None, "split": "train"}]},
+        {"tasks": [{"idx": 1, "id": "a", "split": ["train"]}]},
+    ],
 )
 def test_a_manifest_of_another_shape_is_one_clear_error(manifest: object) -> None:
     with pytest.raises(ArtifactError, match="my file"):
@@ -92,7 +100,32 @@ def test_the_worlds_own_manifest_names_tasks_by_id(world: ShopWorld, tmp_path: P
         assert remote.open().reset(ids[3]).instruction == world.shop_task(ids[3]).request
 
 
-@pytest.mark.parametrize("text", ["", '{"tasks": [', "[1]"])
+def test_a_file_that_names_tasks_otherwise_than_the_server_is_refused(world: ShopWorld, tmp_path: Path) -> None:
+    shop = LeaseShop(world)
+    with serving(shop) as server:
+        rows = [dict(row) for row in shop.manifest()["tasks"]]
+        first, second = rows[0]["id"], rows[1]["id"]
+        path = write(tmp_path / "one.json", {"tasks": [{**rows[0], "id": "mine"}]})
+        with pytest.raises(ArtifactError, match=f"idx 0 is 'mine' in the file and '{first}' there"):
+            client(server.url, manifest=path).tasks("train")
+        path = write(tmp_path / "two.json", {"tasks": [{**rows[0], "idx": 1}, {**rows[1], "idx": 0}]})
+        with pytest.raises(ArtifactError, match=f"2: idx 1 is '{first}' in the file and '{second}' there"):
+            client(server.url, manifest=path).tasks("train")
+        path = write(tmp_path / "three.json", {"tasks": rows[:2]})
+        assert len(client(server.url, manifest=path).tasks(rows[0]["split"])) >= 1
+
+
+def test_a_manifest_of_the_world_names_tasks_that_a_server_does_not_serve(world: ShopWorld, tmp_path: Path) -> None:
+    with ShopServer(world, ServeSettings(port=0)) as server:
+        path = write(tmp_path / "whole.json", world.manifest)
+        with pytest.raises(ArtifactError, match="the server's manifest does not list it"):
+            client(server.url, manifest=path).tasks("train")
+    with ShopServer(world, ServeSettings(port=0, splits=SPLITS)) as server:
+        listed = client(server.url, manifest=path).tasks("test")
+        assert [task.id for task in listed] == [task.id for task in world.tasks("test")]
+
+
+@pytest.mark.parametrize("text", ["", '{"tasks": [', "[1]", "[" * 100_000])
 def test_a_truncated_manifest_is_one_clear_error(world: ShopWorld, tmp_path: Path, text: str) -> None:
     path = tmp_path / "cut.json"
     path.write_text(text)

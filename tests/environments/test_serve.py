@@ -1,6 +1,8 @@
 """A shop served over HTTP: what a client meets is the in-process world, step by step, and no request breaks it."""
 
+import http.client
 import json
+import socket
 import threading
 import time
 import urllib.error
@@ -32,8 +34,9 @@ from intraskill.method.tasks import SPLITS
 LANGUAGES = ("plain", "en", "zh")
 EPISODES = 3
 THREADS = 4
-LEASE_S, BRIEF_LEASE_S = 600.0, 0.5
+LEASE_S, BRIEF_LEASE_S = 600.0, 1.5
 MOST_TURNS = 12
+LARGE_BODY, DEEP = 20_000_000, 100_000
 
 
 def world_of(language, **options):
@@ -103,7 +106,8 @@ def test_a_leased_shop_answers_as_the_world_in_process_step_by_step(language, re
         assert [task.id for task in shop.tasks("train")] == [task.id for task in world.tasks("train")]
         assert [difference(trace, followed(shop, trace)) for trace in traces] == [""] * len(traces)
         assert server.programme.desk.free_slots == server.programme.desk.slots
-        other = wander(world_of(language, renderer=renderer, page_size=3), ids[0], 1)
+        unlike = {"structured": "sep", "sep": "structured"}[renderer]
+        other = wander(world_of(language, renderer=unlike), ids[0], 1)
         assert difference(other, followed(shop, other)) != ""
 
 
@@ -302,6 +306,93 @@ def test_unknown_routes_are_404(url):
     assert get(url, "/healthz")[0] == 200
 
 
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "BREW"])
+def test_another_method_is_refused_in_json_and_the_server_goes_on(url, method):
+    request = urllib.request.Request(url + "/api/shop_agent", data=b"{}", method=method)
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(request, timeout=10)
+    assert caught.value.code == 405 and caught.value.headers["Allow"] == "GET, POST"
+    assert method in json.load(caught.value)["result"]["error"] and get(url, "/healthz")[0] == 200
+
+
+def test_a_head_request_has_no_body_and_a_broken_request_line_is_json_too(url):
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=10)
+    connection.request("HEAD", "/healthz")
+    reply = connection.getresponse()
+    assert reply.status == 405 and reply.read() == b""
+    with socket.create_connection((urlsplit(url).hostname, urlsplit(url).port), timeout=10) as raw:
+        raw.sendall(b"one two three four\r\n\r\n")
+        said = raw.makefile("rb").read()
+    assert "four" in json.loads(said)["result"]["error"], "a line without a version is answered without a head"
+
+
+def test_a_body_too_large_is_read_away_and_refused_and_a_deep_one_is_400(url):
+    status, reply = post(url, "/api/shop_agent", b" " * LARGE_BODY)
+    assert status == 413 and str(LARGE_BODY) in reply["result"]["error"]
+    status, reply = post(url, "/api/shop_agent", b'{"action":' + b"[" * DEEP + b"]" * DEEP + b"}")
+    assert status == 400 and "JSON" in reply["result"]["error"]
+    assert post(url, "/api/shop_agent", b" " * (LARGE_BODY // 64))[0] == 400, "a small one is read, and has no action"
+
+
+def test_a_get_with_a_body_does_not_upset_the_next_request_of_its_connection(url):
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=10)
+    for _ in range(2):
+        connection.request("GET", "/healthz", body=b'{"a": 1}')
+        reply = connection.getresponse()
+        assert reply.status == 200 and json.load(reply)["dialect"] == "shopsim-lease"
+
+
+def test_true_is_no_slot_number(url):
+    leases = [begin(url) for _ in range(2)]  # true equals 1, which is a slot now
+    lease = next(lease for lease in leases if lease["env_idx"] in (0, 1))
+    assert shop(url, "interact", env_idx=True, lease_id=lease["lease_id"], response="search[mug]")[0] == 400
+    assert [shop(url, "release_one", **lease)[0] for lease in leases] == [200] * 2
+    with serving(world_of("en"), dialect="webshop-agentgym", slots=2) as server:
+        created = {post(server.url, "/create", {})[1] for _ in range(2)}
+        assert created == {0, 1}
+        assert post(server.url, "/reset", {"env_idx": True, "session_id": 0})[0] == 400
+        assert post(server.url, "/reset", {"env_idx": 1, "session_id": "9" * 5000})[0] == 400
+        assert get(server.url, "/observation?env_idx=" + "9" * 5000)[0] == 404
+        assert post(server.url, "/reset", {"env_idx": 1, "session_id": 0})[0] == 200
+
+
+def test_half_a_character_in_an_action_is_a_mistake_of_its_writer(url):
+    lease = begin(url)
+    status, reply = shop(url, "interact", **lease, response="search[\ud800]")
+    assert status == 200 and reply["result"]["action_feedback"]["reason"] == "invalid_format"
+    assert shop(url, "\ud800")[0] == 400 and shop(url, "release_one", **lease)[0] == 200
+
+
+def test_a_client_of_another_dialect_is_told_which_one_is_spoken():
+    with serving(world_of("en"), dialect="webshop-agentgym") as server:
+        for dialect in ("shopsim-lease", "shopsim-upstream"):
+            with pytest.raises(ConfigError, match="set env.options.dialect=webshop-agentgym"):
+                remote(server, dialect=dialect).open()
+        assert remote(server, dialect="webshop-agentgym").tasks("train")
+
+
+def test_a_session_from_before_a_restart_is_told_that_its_lease_is_unknown():
+    world = world_of("en")
+    with serving(world) as server:
+        session, port = remote(server).open(), urlsplit(server.url).port
+        session.reset(world.tasks("train")[0].id)
+    with ShopServer(world, ServeSettings(port=port)), pytest.raises(RemoteFault) as caught:
+        session.step(write_call("search", "query", "mug"))
+    assert caught.value.kind == "stale_lease" and "it restarted or gave the slot away" in str(caught.value)
+
+
+@pytest.mark.parametrize("slots", [1, 2, 8])
+def test_the_contract_is_checked_with_as_few_slots_as_one(slots):
+    with serving(world_of("plain"), slots=slots) as server:
+        shop = RemoteShop(url=server.url, slots=slots, slot_timeout_s=5.0)
+        findings = {finding.rule: finding for finding in check_environment(shop, tasks=3)}
+        assert server.programme.desk.free_slots == slots
+    assert violated(list(findings.values())) == []
+    skipped = {name for name, finding in findings.items() if finding.status == "skipped"}
+    assert skipped == {"snapshot", "version"} | {1: {"interleaved", "threads"}, 2: {"threads"}, 8: set()}[slots]
+    assert slots == 8 or f"env.options.slots={slots}" in findings["threads"].what
+
+
 def test_an_action_text_that_is_no_call_is_feedback_and_a_step_after_the_end_is_400(url):
     lease = begin(url)
     for text, code in (
@@ -420,8 +511,10 @@ def test_settings_that_make_no_sense_are_refused():
     world = world_of("en")
     with pytest.raises(ConfigError, match="shopsim-upstream"):
         ServeSettings(dialect="shopsim-upstream")
-    with pytest.raises(ConfigError, match="slots"):
+    with pytest.raises(ConfigError, match="--slots"):
         ServeSettings(slots=0)
+    with pytest.raises(ConfigError, match="--port=99999"):
+        ServeSettings(port=99999)
     with pytest.raises(ConfigError, match="hold no task"):
         ShopServer(world, ServeSettings(port=0, splits=()))
     with serving(world) as server:

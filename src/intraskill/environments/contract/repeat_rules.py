@@ -11,8 +11,10 @@ THREADS = 8
 
 def _same_reset(probe: Probe) -> Complaints:
     for task_id in probe.task_ids:
-        with session_of(probe.environment) as one, session_of(probe.environment) as other:
-            yield from _parted(Trace(task_id, one.reset(task_id)), Trace(task_id, other.reset(task_id)))
+        with session_of(probe.environment) as session:
+            one = Trace(task_id, session.reset(task_id))
+        with session_of(probe.environment) as session:
+            yield from _parted(one, Trace(task_id, session.reset(task_id)))
 
 
 def _same_steps(probe: Probe) -> Complaints:
@@ -21,24 +23,39 @@ def _same_steps(probe: Probe) -> Complaints:
 
 
 def _interleaved(probe: Probe) -> Complaints:
-    """Play all traces at once, one action each in turn, then compare each with itself played alone."""
+    """Play traces at once, one action each in turn, then compare each with itself played alone."""
+    if (short := _short_of(probe, 2)) is not None:
+        yield short
+        return
+    traces = probe.traces[: getattr(probe.environment, "slots", None)]
     with ExitStack() as stack:
-        sessions = [stack.enter_context(session_of(probe.environment)) for _ in probe.traces]
-        played = [Trace(t.task_id, s.reset(t.task_id)) for t, s in zip(probe.traces, sessions, strict=True)]
-        for turn in range(max((len(trace.actions) for trace in probe.traces), default=0)):
-            for row, trace in enumerate(probe.traces):
+        sessions = [stack.enter_context(session_of(probe.environment)) for _ in traces]
+        played = [Trace(t.task_id, s.reset(t.task_id)) for t, s in zip(traces, sessions, strict=True)]
+        for turn in range(max((len(trace.actions) for trace in traces), default=0)):
+            for row, trace in enumerate(traces):
                 if turn < len(trace.actions) and played[row].fault is None:
                     played[row] = step(sessions[row], played[row], trace.actions[turn])
-    for trace, again in zip(probe.traces, played, strict=True):
+    for trace, again in zip(traces, played, strict=True):
         yield from _parted(trace, again)
 
 
 def _threads(probe: Probe) -> Complaints:
+    if (short := _short_of(probe, THREADS)) is not None:
+        yield short
+        return
     rows = [probe.traces[number % len(probe.traces)] for number in range(max(THREADS, len(probe.traces)))]
     with ThreadPoolExecutor(THREADS) as pool:
         played = list(pool.map(lambda trace: replay(probe.environment, trace), rows))
     for trace, again in zip(rows, played, strict=True):
         yield from _parted(trace, again)
+
+
+def _short_of(probe: Probe, needed: int) -> Skipped | None:
+    """Say why nothing can be played side by side: an environment may hold few episodes at once."""
+    slots = getattr(probe.environment, "slots", None)
+    if slots is None or slots >= needed:
+        return None
+    return Skipped(f"it takes {needed} episodes at once, and env.options.slots={slots}")
 
 
 def _snapshot(probe: Probe) -> Complaints:

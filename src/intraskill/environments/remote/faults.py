@@ -14,7 +14,7 @@ class RemoteFault(EnvironmentFault):
 
     Attributes:
         kind: ``refused`` (no connection: nothing was sent), ``timeout``, ``dropped`` (the connection broke, and what
-            was sent may have happened), ``stale_lease`` (the server gave the slot to somebody else), ``bad_request``,
+            was sent may have happened), ``stale_lease`` (the server no longer knows the lease), ``bad_request``,
             ``server`` (it failed by its own account), ``protocol`` (a reply of another shape), ``version`` (it is not
             the environment that the run started with), ``leak`` (a reply shows an answer), ``slots`` (none came free).
     """

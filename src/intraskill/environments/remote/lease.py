@@ -36,8 +36,11 @@ def identity_of(health: object, transport: Transport, language: str) -> Identity
 
     Raises:
         RemoteFault: ``protocol``, for a reply without versions; ``server``, for one that is not ready.
+        ConfigError: when it states another dialect.
     """
     request = Request(HEALTH_ROUTE)
+    if isinstance(health, Mapping):
+        transport.require_dialect(health.get("dialect"))
     versions = [health.get(f"{what}_version") if isinstance(health, Mapping) else None for what in VERSIONED]
     if not isinstance(health, Mapping) or not all(isinstance(version, str) and version for version in versions):
         raise transport.fault("protocol", request, "no environment_version and observation_version")

@@ -83,11 +83,16 @@ def from_manifest(manifest: object, source: str, known: Mapping[str, int] | None
             entries = [_entry(task) for task in manifest["tasks"]]
         else:
             splits = manifest["splits"].items()
-            entries = [(_index_of(name, known), str(name), str(split), {}) for split, names in splits for name in names]
+            entries = [
+                (_index_of(name, known), str(name), str(split), {}) for split, names in splits for name in _ids(names)
+            ]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ArtifactError(
-            f'{source} needs "tasks": [{{"idx", "id", "split"}}, …] or "splits": {{split: [idx, …]}} ({error!r})'
+            f'{source} needs "tasks": [{{"idx", "id", "split"}}, …] or "splits": {{split: [id, …]}} '
+            f"({type(error).__name__}: {error})"
         ) from error
+    if not entries:
+        raise ArtifactError(f"{source} lists no task; a run needs some")
     return _roster(entries, str(manifest.get("catalogue", "")), source)
 
 
@@ -99,7 +104,7 @@ def read_manifest(path: str) -> Mapping[str, Any]:
     """
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ArtifactError(f"env.options.manifest={path} cannot be read ({error}); give a JSON file") from error
     if not isinstance(found, dict):
         raise ArtifactError(f"env.options.manifest={path} holds no JSON object")
@@ -119,7 +124,7 @@ def choose_roster(
         url: for messages.
 
     Raises:
-        ArtifactError: for a file that is bound to another catalogue or environment version.
+        ArtifactError: for a file that is bound to another catalogue or environment version, or names tasks otherwise.
         SplitError: for an id in two splits, or more tasks than the server holds.
         ConfigError: when nothing says what the tasks are, or two sources disagree.
     """
@@ -129,6 +134,8 @@ def choose_roster(
         _require_same(path, "environment_version", manifest, identity.environment_version, url)
         _require_same(path, "catalogue", manifest, served.catalogue if served else "", url)
         roster = from_manifest(manifest, path, served.numbers if served else None)
+        if served is not None:
+            _require_same_names(path, roster, served, url)
     elif served is not None:
         roster = served
         counted = Counter(task.split for task in served.tasks)
@@ -167,13 +174,45 @@ def _require_same(path: str, what: str, manifest: Mapping[str, Any], there: str,
 
 def _entry(task: Mapping[str, Any]) -> tuple[int, str, str, Mapping[str, str]]:
     features = {str(key): str(value) for key, value in (task.get("features") or {}).items()}
-    return int(task["idx"]), str(task["id"]), str(task["split"]), features
+    idx, name, split = task["idx"], task["id"], task["split"]
+    if not _is_number(idx) or not (isinstance(name, str) or _is_number(name)) or not isinstance(split, str):
+        raise TypeError(f"idx is a number, id and split are texts, got {idx!r}, {name!r} and {split!r}")
+    return idx, str(name), split, features
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _ids(names: object) -> list[object]:
+    if not isinstance(names, list):
+        raise TypeError(f"a split holds a list of ids, got {type(names).__name__}")
+    return names
 
 
 def _index_of(name: object, known: Mapping[str, int] | None) -> int:
     if known is not None and str(name) in known:
         return known[str(name)]
-    return int(str(name))
+    try:
+        return int(str(name))
+    except ValueError as error:
+        unknown = "the server's manifest does not list it" if known else "no manifest of the server says its idx"
+        raise ValueError(f"{name!r} is no number, and {unknown}") from error
+
+
+def _require_same_names(path: str, here: Roster, there: Roster, url: str) -> None:
+    """Refuse a file in which a number or an id means another task than on the server."""
+    names = {idx: name for name, idx in there.numbers.items()}
+    wrong = [
+        f"idx {idx} is {name!r} in the file and {names.get(idx, 'nothing')!r} there"
+        for name, idx in here.numbers.items()
+        if names.get(idx) != name
+    ]
+    if wrong:
+        raise ArtifactError(
+            f"env.options.manifest={path} contradicts the manifest that {url} offers, {offenders(wrong)}; "
+            "use the manifest made for this server, or have it serve these tasks too"
+        )
 
 
 def _roster(entries: Iterable[tuple[int, str, str, Mapping[str, str]]], catalogue: str, source: str) -> Roster:

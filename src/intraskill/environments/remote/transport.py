@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from intraskill.environments.remote.faults import FaultKind, RemoteFault
 from intraskill.environments.remote.settings import RemoteSettings
-from intraskill.environments.remote.wire import BAD_REQUEST, STALE_LEASE
+from intraskill.environments.remote.wire import BAD_REQUEST, DIALECTS, STALE_LEASE
 from intraskill.method.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,10 +25,11 @@ _REMEDIES: dict[FaultKind, str] = {
     "refused": "start the server or correct env.options.url",
     "timeout": "look at the server's load, or raise env.options.step_timeout_s or reset_timeout_s",
     "dropped": "look at the server's log; the episode is given up, for what was sent may have happened",
-    "stale_lease": "the slot was given to somebody else: use one server per run, or raise its lease time",
-    "bad_request": "does the server speak this dialect, and does it hold this task?",
+    "stale_lease": "the server no longer knows this lease: it restarted or gave the slot away; "
+    "use one server per run, or raise its lease time",
+    "bad_request": "does it speak env.options.dialect={dialect} ({others} are the others), and hold this task?",
     "server": "look at the server's log",
-    "protocol": "does the server speak env.options.dialect?",
+    "protocol": "does it speak env.options.dialect={dialect}? {others} are the others",
 }
 _MOST_WORDS = 200
 
@@ -109,9 +110,23 @@ class Transport:
                 return None
             raise
 
+    def require_dialect(self, stated: object) -> None:
+        """Refuse a server that says that it speaks another dialect; most say nothing.
+
+        Raises:
+            ConfigError: naming both.
+        """
+        if stated is not None and stated != self._settings.dialect:
+            raise ConfigError(
+                f"{self._settings.url} speaks {stated!r}, and env.options.dialect={self._settings.dialect}; set "
+                f"env.options.dialect={stated}, or start it with another --dialect"
+            )
+
     def fault(self, kind: FaultKind, request: Request, problem: str) -> RemoteFault:
         """Return a fault that says what, where and what to do."""
-        remedy = _REMEDIES.get(kind, "")
+        dialect = self._settings.dialect
+        others = " and ".join(other for other in DIALECTS if other != dialect)
+        remedy = _REMEDIES.get(kind, "").format(dialect=dialect, others=others)
         return RemoteFault(kind, f"{request.name} at {self._settings.url}: {problem}{'; ' if remedy else ''}{remedy}")
 
     def _require_ours(self, request: Request) -> None:

@@ -86,7 +86,8 @@ class Health(TypedDict):
 
     ``environment_version`` names everything that could change a reward or a page, ``observation_version`` the shape of
     `observation_state`; ``tasks`` counts valid ``idx`` values, 0 … tasks − 1. ``language`` (*extension*: ``plain``,
-    ``en``, ``zh``) names the table of `intraskill.environments.shopworld.strings` that the pages are written in.
+    ``en``, ``zh``) names the table of `intraskill.environments.shopworld.strings` that the pages are written in;
+    ``dialect`` (*extension*) is the dialect that is spoken.
     """
 
     ready: bool
@@ -97,6 +98,7 @@ class Health(TypedDict):
     observation_version: str
     primary_reward: NotRequired[str]
     language: NotRequired[str]
+    dialect: NotRequired[str]
 
 
 class ManifestTask(TypedDict):

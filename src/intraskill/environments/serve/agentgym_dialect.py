@@ -18,6 +18,7 @@ from intraskill.environments.shopworld.render import render
 
 Body = Mapping[str, Any]
 FOOTER_PARTS = 2
+MOST_DIGITS = 18
 
 
 class AgentGymDialect:
@@ -45,8 +46,7 @@ class AgentGymDialect:
             return self._programme.manifest()
         if route not in self._gets:
             raise Refusal(NOT_FOUND, f"there is no {route}")
-        number = query.get("env_idx", "")
-        return self._gets[route](self._slot(int(number) if number.isdecimal() else number))
+        return self._gets[route](self._slot(_number(query.get("env_idx", ""))))
 
     def post(self, route: str, body: Body) -> Any:
         """Answer a POST.
@@ -70,15 +70,15 @@ class AgentGymDialect:
         return {"error": message}
 
     def _slot(self, env_idx: object) -> Lease:
+        if isinstance(env_idx, bool | float):
+            raise Refusal(BAD_REQUEST, f"env_idx must be a whole number, got {env_idx!r}")
         lease = self._programme.desk.find(env_idx)
         if lease is None:
             raise Refusal(NOT_FOUND, f"there is no environment {env_idx!r}; create one")
         return lease
 
     def _reset(self, lease: Lease, body: Body) -> list[Any]:
-        number = body.get("session_id")
-        idx = int(number) if isinstance(number, str) and number.isdecimal() else number
-        self._programme.begin(lease, self._programme.number(idx))
+        self._programme.begin(lease, self._programme.number(_number(body.get("session_id"))))
         return [self._page(lease), None]
 
     def _step(self, lease: Lease, body: Body) -> dict[str, Any]:
@@ -93,6 +93,12 @@ class AgentGymDialect:
         text = render(state_now(lease), "sep", self._programme.shop.settings.language)
         assert lease.opening is not None
         return SEP.join([SHOP_LABEL, INSTRUCTION_LABEL, lease.opening.instruction, text.rsplit(SEP, FOOTER_PARTS)[0]])
+
+
+def _number(value: object) -> object:
+    """Return the number that a text writes, and anything else as it is."""
+    short = isinstance(value, str) and value.isdecimal() and len(value) <= MOST_DIGITS
+    return int(str(value)) if short else value
 
 
 def _instruction(lease: Lease) -> str:

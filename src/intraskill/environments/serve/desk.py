@@ -5,10 +5,16 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from intraskill.environments.protocol import Opening, Outcome, Session
 from intraskill.environments.remote.wire import STALE_LEASE
 from intraskill.environments.serve.refusal import SERVER_ERROR, Refusal
+
+
+def is_number(value: object) -> TypeGuard[int]:
+    """Return whether a JSON value is an integer; ``true`` is none."""
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 @dataclass(eq=False)
@@ -82,7 +88,7 @@ class Desk:
         """Return a lease that is still held, and renew it; ``None`` when it is not, or has another id."""
         with self._changed:
             self._expire()
-            lease = self._leases.get(env_idx) if isinstance(env_idx, int) else None
+            lease = self._leases.get(env_idx) if is_number(env_idx) else None
             if lease is None or (lease_id is not None and lease.lease_id != lease_id):
                 return None
             lease.used = self._clock()

@@ -13,7 +13,7 @@ from intraskill.environments.remote.wire import (
     STALE_LEASE,
     TERMINATION_REASONS,
 )
-from intraskill.environments.serve.desk import Lease
+from intraskill.environments.serve.desk import Lease, is_number
 from intraskill.environments.serve.programme import Programme, state_now
 from intraskill.environments.serve.refusal import NOT_FOUND, Refusal
 from intraskill.environments.shopworld.world import CONTRACT
@@ -112,7 +112,7 @@ class LeaseDialect:
 
     def _held(self, body: Body) -> Lease:
         env_idx, lease_id = body.get("env_idx"), body.get("lease_id")
-        if not isinstance(env_idx, int) or not isinstance(lease_id, str):
+        if not is_number(env_idx) or not isinstance(lease_id, str):
             raise Refusal(BAD_REQUEST, f"env_idx must be a number and lease_id a text, got {env_idx!r}, {lease_id!r}")
         return self._programme.desk.held(env_idx, lease_id)
 

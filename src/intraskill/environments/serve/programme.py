@@ -25,21 +25,23 @@ class Programme:
         shop: any catalogue with its tasks.
         splits: which data roles are served.
         desk: gives out slots.
+        dialect: what is spoken.
 
     Raises:
         SplitError: for an unknown split.
         ConfigError: when the splits hold no task.
     """
 
-    def __init__(self, shop: Shop, splits: Sequence[str], desk: Desk) -> None:
+    def __init__(self, shop: Shop, splits: Sequence[str], desk: Desk, dialect: str) -> None:
         unknown = [split for split in splits if split not in SPLITS]
         if unknown:
             raise SplitError(f"unknown splits, {offenders(unknown)}; choose from {', '.join(SPLITS)}")
-        self.shop, self.desk = shop, desk
+        self.shop, self.desk, self.dialect = shop, desk, dialect
         self.splits: tuple[Split, ...] = tuple(split for split in SPLITS if split in splits)
         self.tasks: tuple[Task, ...] = tuple(task for split in self.splits for task in shop.tasks(split))
         if not self.tasks:
-            raise ConfigError(f"splits {', '.join(splits)} hold no task; serve others, or choose a larger env.preset")
+            named = ", ".join(splits) or "nothing"
+            raise ConfigError(f"--splits names {named}, which hold no task; serve others, or a larger env.preset")
 
     @cached_property
     def names(self) -> list[str]:
@@ -68,6 +70,7 @@ class Programme:
             "observation_version": CONTRACT,
             "primary_reward": "r_strict",
             "language": self.shop.settings.language,
+            "dialect": self.dialect,
         }
 
     def number(self, idx: object) -> int:

@@ -5,6 +5,7 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
@@ -26,6 +27,10 @@ SERVED_DIALECTS: dict[str, Callable[[Programme], LeaseDialect | AgentGymDialect]
     "webshop-agentgym": AgentGymDialect,
 }
 MAX_BODY = 1 << 20
+MOST_DISCARDED = 1 << 26
+"""Bytes of a refused body that are read: a client that is still sending would not read its answer."""
+MOST_DIGITS = 18
+TOO_LARGE, NOT_ALLOWED = 413, 405
 IDLE_S = 60.0
 _LOG = logging.getLogger(__name__)
 
@@ -58,10 +63,12 @@ class ServeSettings:
     def __post_init__(self) -> None:
         if self.dialect not in SERVED_DIALECTS:
             raise ConfigError(f"cannot serve dialect {self.dialect!r}; choose {' or '.join(SERVED_DIALECTS)}")
-        if self.slots < 1 or self.lease_s <= 0 or self.wait_s < 0 or not 0 <= self.port <= 65535:
+        if not 0 <= self.port <= 65535:
+            raise ConfigError(f"--port={self.port} is no port; choose one from 1 to 65535, or 0 for any free one")
+        if self.slots < 1 or not self.lease_s > 0 or not self.wait_s >= 0:
             raise ConfigError(
-                "slots must be at least 1, lease_s positive, wait_s at least 0 and port at most 65535; "
-                f"got {self.slots}, {self.lease_s:g}, {self.wait_s:g} and {self.port}"
+                "--slots must be at least 1, --lease-seconds positive and wait_s at least 0; "
+                f"got {self.slots}, {self.lease_s:g} and {self.wait_s:g}"
             )
 
 
@@ -75,7 +82,7 @@ class ShopServer:
 
     def __init__(self, shop: Shop, settings: ServeSettings) -> None:
         desk = Desk(settings.slots, settings.lease_s, settings.wait_s)
-        self.programme = Programme(shop, settings.splits, desk)
+        self.programme = Programme(shop, settings.splits, desk, settings.dialect)
         dialect = SERVED_DIALECTS[settings.dialect](self.programme)
         handler = type("Handler", (_Handler,), {"dialect": dialect})
         try:
@@ -126,12 +133,22 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer a GET."""
+        self._discard()
         parts = urlsplit(self.path)
         self._answer(lambda: self.dialect.get(parts.path, dict(parse_qsl(parts.query))))
 
     def do_POST(self) -> None:
         """Answer a POST."""
         self._answer(lambda: self.dialect.post(urlsplit(self.path).path, self._body()))
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answer in JSON what the standard library refuses by itself: other methods, malformed request lines."""
+        self.close_connection = True  # where the request ends may not be known
+        if code == HTTPStatus.NOT_IMPLEMENTED:
+            self._discard()
+            code, message = NOT_ALLOWED, f"{self.command} is not served; use GET or POST"
+        words = message or HTTPStatus(code).phrase
+        self._send(code, json.dumps(self.dialect.error(words), ensure_ascii=False).encode(errors="replace"))
 
     def log_message(self, format: str, *args: Any) -> None:
         """Log requests for those who ask for it."""
@@ -151,22 +168,48 @@ class _Handler(BaseHTTPRequestHandler):
             # Only the error's name leaves the server: its text may hold what a client must not know.
             name = crossing.fault.split(": ")[1]
             status, payload = SERVER_ERROR, json.dumps(self.dialect.error(f"{name}; see the server's log")).encode()
+        self._send(status, payload)
+
+    def _send(self, status: int, payload: bytes) -> None:
         self.send_response(status)
         self.send_header("Content-Type", "application/json; charset=utf-8")
         self.send_header("Content-Length", str(len(payload)))
+        if status == NOT_ALLOWED:
+            self.send_header("Allow", "GET, POST")
+        if self.close_connection:
+            self.send_header("Connection", "close")
         self.end_headers()
-        self.wfile.write(payload)
+        if self.command != "HEAD":
+            self.wfile.write(payload)
         self.wfile.flush()
 
-    def _body(self) -> dict[str, Any]:
-        length = self.headers.get("Content-Length", "")
-        if not length.isdecimal() or int(length) > MAX_BODY:
+    def _length(self) -> int | None:
+        """Return the body's length; ``None`` when it is not stated in a way that can be read."""
+        stated = self.headers.get("Content-Length", "")
+        return int(stated) if stated.isdecimal() and len(stated) <= MOST_DIGITS else None
+
+    def _discard(self) -> None:
+        """Read what nobody asked for, and close a connection that has more of it, or does not say how much."""
+        left = self._length() or 0
+        if left > MOST_DISCARDED or self.headers.get("Transfer-Encoding"):
             self.close_connection = True
-            raise Refusal(BAD_REQUEST, f"Content-Length must be a number up to {MAX_BODY}, got {length!r}")
+        left = min(left, MOST_DISCARDED)
+        while left > 0 and (read := len(self.rfile.read(min(left, MAX_BODY)))):
+            left -= read
+
+    def _body(self) -> dict[str, Any]:
+        length = self._length()
+        if length is None:
+            self.close_connection = True
+            raise Refusal(BAD_REQUEST, "a POST states its length: Content-Length must be a number")
+        if length > MAX_BODY:
+            self.close_connection = True
+            self._discard()
+            raise Refusal(TOO_LARGE, f"the body has {length} bytes, and {MAX_BODY} are the most")
         try:
-            found = json.loads(self.rfile.read(int(length)) or b"{}")
-        except ValueError as error:
-            raise Refusal(BAD_REQUEST, f"the body is not JSON ({error})") from error
+            found = json.loads(self.rfile.read(length) or b"{}")
+        except (ValueError, RecursionError) as error:
+            raise Refusal(BAD_REQUEST, f"the body is not JSON that can be read ({error})") from error
         if not isinstance(found, dict):
             raise Refusal(BAD_REQUEST, f"the body must be a JSON object, got {type(found).__name__}")
         return found
