@@ -132,6 +132,13 @@ def slice_rows(report: SliceReport) -> list[dict[str, Any]]:
         low_J, high_J = report.simultaneous(one.contributions)
         numbers = (one.contributions.beta_J, one.contributions.se_J, low_J, high_J)
         for chunk_id, beta, se, low, high in zip(one.contributions.chunk_ids, *numbers, strict=True):
-            row = {"chunk": chunk_id, "beta": float(beta), "se": float(se), "low": float(low), "high": float(high)}
+            row = {
+                "estimator": one.contributions.estimator,
+                "chunk": chunk_id,
+                "beta": float(beta),
+                "se": float(se),
+                "low": float(low),
+                "high": float(high),
+            }
             rows.append(name | row)
     return rows

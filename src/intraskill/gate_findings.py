@@ -10,6 +10,7 @@ from intraskill.method.attribution import Contributions
 from intraskill.method.errors import NoVariationError, RankDeficientError
 from intraskill.method.estimator_costs import EstimatorComparison, cheaper_estimator
 from intraskill.method.interactions import InteractionScreen, screen_interactions
+from intraskill.method.placebo import EmpiricalNull
 from intraskill.method.power import GatePlan
 from intraskill.method.skill import ChunkId
 from intraskill.runtime.records import to_json
@@ -78,6 +79,15 @@ def sides(contributions: Contributions) -> dict[str, tuple[ChunkId, ...]]:
     for chunk_id, low, high in columns:
         found["helps" if low > 0.0 else "hurts" if high < 0.0 else "unclear"].append(chunk_id)
     return {side: tuple(chunk_ids) for side, chunk_ids in found.items()}
+
+
+def noise_band(null: EmpiricalNull) -> float:
+    """Return how far from 0 a contribution still looks like noise, reward units.
+
+    Twice the spread of the placebos, or of what their standard errors expect if that is more: one or two placebos may
+    happen to lie close to 0.
+    """
+    return 2.0 * max(null.spread, null.expected)
 
 
 def chunk_table(found: Validation) -> list[dict[str, Any]]:

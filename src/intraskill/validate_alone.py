@@ -84,7 +84,7 @@ def validate(run: Run, source: Source, skill: Skill, *, bare: Path | None = None
         run.monitor.say(taken.words())
         found = validate_skill(run, directory, facts, alone=True)
         findings = find(found)
-        further = {"bare": {"source": taken.source, "refused": list(taken.refused)}}
+        further: dict[str, Any] = {"bare": {"source": taken.source, "refused": list(taken.refused)}}
         further |= {"dependence": dependent, "queries": queries}
         write_outputs(directory, found, findings, tasks=tasks, further=further)
     return GateAlone(found, findings, directory, taken, dependent, queries)

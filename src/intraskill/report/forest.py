@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from intraskill.gate_findings import Findings, chunk_table
+from intraskill.gate_findings import Findings, chunk_table, noise_band
 from intraskill.runtime.run_directory import full_disk_is_one_error
 from intraskill.validation import Validation
 
@@ -136,7 +136,7 @@ def _draw_rows(plot: Any, rows: Sequence[Row], found: Validation) -> None:
     plot.set_ylim(len(rows) - 0.5 if rows else 0.5, -0.5)
     plot.set_yticks([])
     if (null := found.assessment.null) is not None:
-        plot.axvspan(-2.0 * null.spread, 2.0 * null.spread, color="#cccccc", alpha=0.5, lw=0, zorder=0)
+        plot.axvspan(-noise_band(null), noise_band(null), color="#cccccc", alpha=0.5, lw=0, zorder=0)
     plot.axvline(0.0, color="black", lw=0.8, zorder=1)
     for index, row in enumerate(rows):
         colour = _colour(row)
@@ -160,7 +160,7 @@ def _title(figure: Any, found: Validation, findings: Findings, x: float) -> None
     figure.text(x, 1.0 - 0.2 / height, title, weight="bold", size=FONT_SIZE + 2, va="top")
     key = "● β̂ with its 95 % interval    ◇ shrunk value    green keep, red drop, amber wait or hold"
     if found.assessment.null is not None:
-        key += "    grey band: twice the spread of the placebos"
+        key += "    grey band: looks like noise, by the placebos and their errors"
     figure.text(x, 0.12 / height, key, size=FONT_SIZE - 1, va="bottom", color="#444444")
     if findings.power is not None:
         seen = f"this gate can see effects of {findings.power.smallest_effect:.3f} or more (80 % power)"

@@ -5,10 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from intraskill.assessment import slice_rows
-from intraskill.gate_findings import Findings, chunk_table, sides
+from intraskill.gate_findings import Findings, chunk_table, noise_band, sides
 from intraskill.gate_power import words as power_words
 from intraskill.method.gate_design import smallest_effect
 from intraskill.method.intervals import Interval
+from intraskill.report.tables import LOOKED
 from intraskill.runtime.run_directory import write_text
 from intraskill.validation import Validation
 
@@ -46,6 +47,7 @@ def paragraphs(found: Validation, findings: Findings) -> Paragraphs:
         ("The skill as a whole", _whole(found)),
         ("Noise check", _noise(found)),
         ("Do the contributions add up", _adding_up(findings)),
+        ("Do chunks change one another's effect", _interacting(found, findings)),
         ("On slices of the tasks", _slices(found)),
         ("Could it have been cheaper", _cheaper(findings)),
         ("When it stopped", _stopped(found)),
@@ -112,9 +114,9 @@ def _noise(found: Validation) -> str:
     if null is None:
         return ""
     return (
-        f"{null.count} placebo chunks of neutral text, which cannot help, scattered by {null.spread:.3f} around 0 "
-        f"({null.expected:.3f} is expected from their standard errors), the largest at {null.largest:+.3f}. A chunk "
-        f"within ±{2 * null.spread:.3f} looks like noise."
+        f"{null.count} placebo chunk{'s' * (null.count > 1)} of neutral text, which cannot help, scattered by "
+        f"{null.spread:.3f} around 0 ({null.expected:.3f} is expected from their standard errors), the largest at "
+        f"{null.largest:+.3f}. A chunk within ±{noise_band(null):.3f}, twice the larger of the two, looks like noise."
     )
 
 
@@ -129,14 +131,32 @@ def _adding_up(findings: Findings) -> str:
         if gap.gap.high < 0.0
         else "the chunks need one another"
     )
-    text = (
+    return (
         f"The contributions sum to {_interval(gap.predicted, signed=True)}, showing all {gap.chunks} chunks together "
         f"adds {_interval(gap.measured, signed=True)}; gap {_interval(gap.gap, signed=True)}: {verdict}."
     )
-    pairs = findings.screen.warnings if findings.screen else ()
-    if pairs:
-        text += " These pairs seem to change one another's effect: " + "; ".join(" with ".join(pair) for pair in pairs)
-    return text
+
+
+def _interacting(found: Validation, findings: Findings) -> str:
+    """Name the pairs of chunks that the screen warns about, and how many it could not look at."""
+    screen = findings.screen
+    if screen is None or not (screen.pairs or screen.not_screened):
+        return ""
+    titles = {chunk.id: chunk.title for chunk in found.facts.columns.chunks}
+    rows = zip(screen.pairs, screen.gamma_K.tolist(), screen.p_K.tolist(), strict=True)
+    seen = [
+        f"{titles[a]} with {titles[b]} (γ̂ {gamma:+.3f}, p = {p:.3f})"
+        for (a, b), gamma, p in rows
+        if (a, b) in screen.warnings
+    ]
+    rate = f"{screen.alarm_rate:.0%}".replace("%", " %")
+    count = f"{len(screen.pairs)} pair{'s were' if len(screen.pairs) != 1 else ' was'} screened"
+    text = f"{count}, with a warning in about {rate} of gates when no chunks interact"
+    text += f". These seem to change one another's effect: {'; '.join(seen)}" if seen else "; no pair stands out"
+    if screen.not_screened:
+        left = len(screen.not_screened)
+        text += f". {left} pair{'s were' if left > 1 else ' was'} not screened: too few runs show both"
+    return text + "."
 
 
 def _slices(found: Validation) -> str:
@@ -149,7 +169,11 @@ def _slices(found: Validation) -> str:
     clear = [row for row in rows if "chunk" in row and (row["low"] > 0.0 or row["high"] < 0.0)]
     refused = [f"{row['feature']}={row['value']} ({row['refused']})" for row in rows if "refused" in row]
     named = [f"{titles[row['chunk']]} on {row['feature']}={row['value']} ({row['beta']:+.3f})" for row in clear]
-    text = f"{len(report.fits)} slices were fixed beforehand; {report.multiplicity}. By these "
+    used = {row["estimator"] for row in rows if "estimator" in row} - {found.facts.estimator}
+    text = f"{len(report.fits)} slices were fixed beforehand; {report.multiplicity}. "
+    if used:
+        text += f"They are fitted by {', '.join(sorted(used))}: {found.facts.estimator} has no columns for a slice. "
+    text += "By these "
     text += f"stand out: {', '.join(named)}." if named else "no chunk stands out on any slice."
     return text + (f" Too small to read: {'; '.join(refused)}." if refused else "")
 
@@ -173,10 +197,7 @@ def _cheaper(findings: Findings) -> str:
 def _stopped(found: Validation) -> str:
     if not found.stopped:
         return ""
-    return (
-        f"{found.stopped} The intervals above are those of a gate of fixed size; the wider ones that looking cannot "
-        "fool are in sequential.json."
-    )
+    return f"{found.stopped} {LOOKED} What the gate may say after looking is in sequential.json."
 
 
 def _left_out(found: Validation) -> str:
