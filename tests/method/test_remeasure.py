@@ -14,6 +14,8 @@ from intraskill.method.remeasure import MeasuredRound, remeasurements, winners_c
 PUBLISHED_FALL = 0.006
 """The published mean of 20 re-measured incumbents has a standard error of about 0.035 / √20 = 0.008."""
 
+SE, OVERLAP, REPEATS, FOUR_SIGMA = 0.035, 0.1, 400, 4.0
+
 
 def measured(beta: dict[str, float], se: float = 0.035) -> Contributions:
     return replace(contributions(beta), se_J=np.full(len(beta), se))
@@ -83,3 +85,33 @@ def test_a_kept_chunk_that_was_not_measured_is_refused() -> None:
     rounds = [MeasuredRound(0, measured({"a": 0.1}), ("a", "x")), MeasuredRound(1, measured({"a": 0.1}), ())]
     with pytest.raises(EditError, match="round 0 kept chunks that it had not measured, 1: x"):
         remeasurements(rounds)
+
+
+def test_the_errors_of_one_gate_are_not_independent_and_their_standard_errors_say_so() -> None:
+    """Simulated: 6 useless chunks measured in 4 gates with negatively correlated errors, all kept every time."""
+    names = [f"c{j}" for j in range(6)]
+    joint_JJ = SE**2 * ((1.0 + OVERLAP) * np.eye(6) - OVERLAP)
+    assert np.linalg.eigvalsh(joint_JJ).min() > 0.0
+    rng = np.random.default_rng(3)
+    falls, nows, found, independent = [], [], None, None
+    for _ in range(REPEATS):
+        noise_RJ = rng.multivariate_normal(np.zeros(6), joint_JJ, 4)
+        gates = [
+            MeasuredRound(
+                t, replace(measured(dict(zip(names, row, strict=True)), SE), covariance_JJ=joint_JJ), tuple(names)
+            )
+            for t, row in enumerate(noise_RJ.tolist())
+        ]
+        rows = remeasurements(gates)
+        found, independent = winners_curse(rows, gates), winners_curse(rows)
+        assert found is not None and independent is not None
+        falls.append(found.fall[0])
+        nows.append(found.remeasured[0])
+    assert found is not None and independent is not None
+    for values, pair, wrong in (
+        (falls, found.fall, independent.fall),
+        (nows, found.remeasured, independent.remeasured),
+    ):
+        assert np.std(values) == pytest.approx(pair[1], rel=FOUR_SIGMA / (2 * REPEATS) ** 0.5)
+        assert wrong[1] > 1.3 * pair[1]
+    assert found.surprise[1] < independent.surprise[1]

@@ -1,7 +1,10 @@
 """The winner's curse, measured: what selected chunks were worth when they were selected, and one round later.
 
-A gate that selects by β̂ selects lucky noise, so the next, independent measurement falls. Shrinkage predicts the fall;
+A gate that selects by β̂ selects lucky noise, so the next measurement falls. Shrinkage predicts the fall;
 what lies beyond the prediction is real change, such as a lesson the model has absorbed.
+
+Errors of one gate are correlated, and a gate that re-measures one selection makes the next: with w_g the weights of its
+contributions, a mean has variance Σ_g w_gᵀ Σ_g w_g over gates.
 """
 
 import math
@@ -58,7 +61,7 @@ class Remeasurement:
 
 @dataclass(frozen=True, slots=True)
 class WinnersCurse:
-    """Means over all re-measured chunks, each with its standard error; errors count as independent.
+    """Means over all re-measured chunks, each with its standard error.
 
     Attributes:
         count: chunks.
@@ -115,20 +118,56 @@ def remeasurements(rounds: Sequence[MeasuredRound]) -> tuple[Remeasurement, ...]
     return tuple(rows)
 
 
-def winners_curse(rows: Sequence[Remeasurement]) -> WinnersCurse | None:
-    """Return the means over ``rows``, or ``None`` without rows."""
+def winners_curse(rows: Sequence[Remeasurement], rounds: Sequence[MeasuredRound] = ()) -> WinnersCurse | None:
+    """Return the means over ``rows``, or ``None`` without rows.
+
+    Args:
+        rows: of `remeasurements`.
+        rounds: the gates that ``rows`` are from; errors of a gate whose covariance is not known count as independent.
+    """
     if not rows:
         return None
     count = len(rows)
     value = np.array([(row.at_selection, row.shrunk, row.remeasured) for row in rows]).mean(axis=0)
-    squares = np.square([(row.se_at_selection, row.sd_shrunk, row.se_remeasured) for row in rows])
-    error = np.sqrt(squares.sum(axis=0)) / count
-    then, guess, now = ((float(v), float(e)) for v, e in zip(value, error, strict=True))
+    then, guess, now = value.tolist()
+    # The shrunk value passes on the share b of the selecting gate's error; what else its SD holds is the prior's.
+    share = [min(1.0, (row.sd_shrunk / row.se_at_selection) ** 2) if row.se_at_selection else 1.0 for row in rows]
+    rest = sum(row.sd_shrunk**2 - (b * row.se_at_selection) ** 2 for row, b in zip(rows, share, strict=True))
+    ones, none = [1.0] * count, [0.0] * count
+
+    def error(selected: Sequence[float], again: Sequence[float], further: float = 0.0) -> float:
+        return math.sqrt(_variance(rows, rounds, selected, again) + max(further, 0.0)) / count
+
     return WinnersCurse(
         count,
-        then,
-        guess,
-        now,
-        fall=(now[0] - then[0], math.hypot(now[1], then[1])),
-        surprise=(now[0] - guess[0], math.hypot(now[1], guess[1])),
+        (then, error(ones, none)),
+        (guess, error(share, none, rest)),
+        (now, error(none, ones)),
+        fall=(now - then, error([-1.0] * count, ones)),
+        surprise=(now - guess, error([-b for b in share], ones, rest)),
     )
+
+
+def _variance(
+    rows: Sequence[Remeasurement], rounds: Sequence[MeasuredRound], selected: Sequence[float], again: Sequence[float]
+) -> float:
+    """Return the variance of Σ selected · β̂ at selection + again · β̂ one round later."""
+    found = {one.index: one.contributions for one in rounds}
+    following = {before.index: after.index for before, after in zip(rounds, rounds[1:], strict=False)}
+    weights: dict[int, dict[ChunkId, float]] = {}
+    total = 0.0
+    for row, first, second in zip(rows, selected, again, strict=True):
+        sides = (
+            (row.selected_in, first, row.se_at_selection),
+            (following.get(row.selected_in), second, row.se_remeasured),
+        )
+        for gate, weight, se in sides:
+            if gate is None or gate not in found or found[gate].covariance_JJ is None:
+                total += (weight * se) ** 2
+                continue
+            of_gate = weights.setdefault(gate, {})
+            of_gate[row.chunk_id] = of_gate.get(row.chunk_id, 0.0) + weight
+    for gate, of_gate in weights.items():
+        weight_J = np.array([of_gate.get(chunk_id, 0.0) for chunk_id in found[gate].chunk_ids])
+        total += float(weight_J @ found[gate].covariance_JJ @ weight_J)
+    return total

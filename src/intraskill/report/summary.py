@@ -43,8 +43,12 @@ def summarise(root: Path) -> dict[str, Any]:
     final = _sealed(root / "final", "final.json") if is_sealed(root / "final") else None
     closed = final is not None or plan["plan"]["final.tasks"] == 0
     rows = Metrics(root / "metrics.jsonl").rows()
-    queries, again = query_count(root), remeasurements(measured_rounds(root))
-    curse, titles = winners_curse(again), {chunk["id"]: chunk["title"] for row in rounds for chunk in row["chunks"]}
+    queries, gates = query_count(root), measured_rounds(root)
+    again = remeasurements(gates)
+    curse, titles = (
+        winners_curse(again, gates),
+        {chunk["id"]: chunk["title"] for row in rounds for chunk in row["chunks"]},
+    )
     return {
         "version": 1,
         "seed": plan["plan"]["seed"],
