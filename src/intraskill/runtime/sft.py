@@ -95,7 +95,6 @@ def fine_tune(
         rows.append(row)
         log(row)
 
-    out.parent.mkdir(parents=True, exist_ok=True)
     with directory_written_whole(out) as aside:
         trainer = _trainer(policy.model, policy.tokenizer, examples, settings, aside, note)
         trainer.train()
@@ -120,7 +119,7 @@ def _trainer(
 ) -> Any:
     from datasets import Dataset
     from transformers import TrainerCallback
-    from trl import SFTConfig, SFTTrainer
+    from trl import SFTTrainer
 
     started = time.monotonic()
 
@@ -132,8 +131,24 @@ def _trainer(
 
     labels = [[t if kept else IGNORED for t, kept in zip(ids, mask, strict=True)] for ids, mask in examples]
     steps = settings.epochs * -(-len(examples) // settings.batch)
-    config = SFTConfig(
-        output_dir=str(directory / _SCRATCH),
+    trainer = SFTTrainer(
+        model=model,
+        args=_configuration(settings, steps, directory / _SCRATCH),
+        train_dataset=Dataset.from_dict({"input_ids": [ids for ids, _ in examples], "labels": labels}),
+        processing_class=tokenizer,
+        callbacks=[Note()],
+    )
+    for callback in list(trainer.callback_handler.callbacks):
+        if type(callback).__name__ in ("PrinterCallback", "ProgressCallback"):
+            trainer.remove_callback(callback)
+    return trainer
+
+
+def _configuration(settings: SftSettings, steps: int, scratch: Path) -> Any:
+    from trl import SFTConfig
+
+    return SFTConfig(
+        output_dir=str(scratch),
         per_device_train_batch_size=settings.micro_batch,
         gradient_accumulation_steps=settings.batch // settings.micro_batch,
         num_train_epochs=settings.epochs,
@@ -152,9 +167,3 @@ def _trainer(
         use_cpu=not torch.cuda.is_available(),
         dataset_kwargs={"skip_prepare_dataset": True},
     )
-    data = Dataset.from_dict({"input_ids": [ids for ids, _ in examples], "labels": labels})
-    trainer = SFTTrainer(model=model, args=config, train_dataset=data, processing_class=tokenizer, callbacks=[Note()])
-    for callback in ("PrinterCallback", "ProgressCallback"):
-        for known in [c for c in trainer.callback_handler.callbacks if type(c).__name__ == callback]:
-            trainer.remove_callback(known)
-    return trainer

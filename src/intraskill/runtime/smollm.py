@@ -29,7 +29,6 @@ def smollm_directory() -> Path:
     if not (found / "config.json").is_file():
         if importlib.util.find_spec("gguf") is None:
             raise ConfigError(f"the package gguf, which reads {file.name}, is missing; install it: {INSTALL}")
-        found.parent.mkdir(parents=True, exist_ok=True)
         with directory_written_whole(found) as aside:
             convert(file, aside)
     return found
