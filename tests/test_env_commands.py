@@ -200,7 +200,7 @@ def test_play_without_input_without_a_reader_and_after_ctrl_c_ends_without_a_tra
         unread.stdin.close()
         assert unread.wait(SECONDS) in GONE and unread.stderr.read() == ""
     stopped = launch(["play", *TINY], stdin=subprocess.PIPE, preexec_fn=hears_ctrl_c, **pipes)
-    while not stopped.stdout.readline().startswith("(your keys") and stopped.poll() is None:
+    while not stopped.stdout.readline().startswith("--- page ---") and stopped.poll() is None:
         pass
     stopped.send_signal(signal.SIGINT)
     out, err = stopped.communicate(timeout=SECONDS)
