@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from method_records import CONDITIONS, ids, scored, skill, tasks
+from method_records import CONDITIONS, ids, pairs_of, scored, skill, tasks
 
 from intraskill.method.additivity import additivity_gap
 from intraskill.method.designs import Design, plan_masks
@@ -141,3 +141,15 @@ def test_pairs_of_chunks_that_are_hardly_seen_together_are_not_screened_but_name
     assert len(got.pairs) + len(got.not_screened) == 10
     with pytest.raises(RankDeficientError, match="4 pairs cannot give 5 contributions"):
         screen_interactions(pairs.of_tasks(pairs.task_ids[:4]), seed=0)
+
+
+def test_the_screen_keeps_its_rate_with_few_tasks_for_a_column() -> None:
+    """32 tasks and 8 columns: a quarter of every row's freedom is spent on the contributions."""
+    names, rng = "abcdefgh", np.random.default_rng(8)
+    shown_NJ = (rng.random((32, len(names))) < 0.65).tolist()
+    alarms = []
+    for seed in range(SCREENS):
+        pairs = pairs_of(shown_NJ, rng.normal(size=32).tolist(), names)
+        got = screen_interactions(pairs, seed=seed, flips=199)
+        alarms.append(bool(got.warnings))
+    assert np.mean(alarms) < ALARM + FOUR_SIGMA * math.sqrt(ALARM * (1 - ALARM) / SCREENS)
