@@ -113,7 +113,9 @@ class _Market:
         for number in numbers:
             taken = {wish.item.noun.kind for wish, _ in own}
             own.append(self._sound_task(user, number, (wanted[number], spare), taken))
-        persona = write_persona([wish for wish, _ in own], self.words, Draws(self.seed, "persona", user))
+        persona = write_persona(
+            [wish for wish, _ in own], self.words, Draws(self.seed, "persona", self.words.language, user)
+        )
         return [replace(task, persona=persona) for _, task in own]
 
     def _sound_task(

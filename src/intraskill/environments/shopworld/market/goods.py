@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from intraskill.environments.shopworld.catalogue import OptionValue, Product
 from intraskill.environments.shopworld.market.draws import Draws
-from intraskill.environments.shopworld.market.words import Axis, Domain, Facet, Noun, Value, Words
+from intraskill.environments.shopworld.market.words import Axis, Facet, Noun, Value, Words
 
 TRAP_RATE = 0.30
 TRAP_FACTOR = (1.5, 2.6)
@@ -59,7 +59,7 @@ def items_of_noun(words: Words, noun: Noun, brands: Sequence[str], quota: int, s
         draws = Draws(seed, "family", *where)
         low, high = FAMILY_SIZE
         size = min(round(low * (high / low) ** draws.number()), quota - len(items))
-        family = _family(words.domains[noun.domain], words, noun, brands, draws)
+        family = _family(words, noun, brands, draws)
         last: Item | None = None
         for k in range(size):
             member = Draws(seed, "product", *where, k)
@@ -86,17 +86,17 @@ def _product_id(seed: int, *where: str | int) -> str:
     return base64.b32encode(digest)[:20].decode()
 
 
-def _family(domain: Domain, words: Words, noun: Noun, brands: Sequence[str], draws: Draws) -> Family:
-    candidates = tuple((facet, tuple(draws.sample(facet.values, 1 + draws.below(4)))) for facet in domain.facets)
-    axes = _family_axes(domain, words, draws)
+def _family(words: Words, noun: Noun, brands: Sequence[str], draws: Draws) -> Family:
+    candidates = tuple((facet, tuple(draws.sample(facet.values, 1 + draws.below(4)))) for facet in noun.facets)
+    axes = _family_axes(noun, words, draws)
     priced = next((axis for axis in axes if not axis.is_color), None)
     if priced is not None and draws.chance(0.5):
         priced = None
-    low, high = domain.prices
+    low, high = words.domains[noun.domain].prices
     return Family(
         noun=noun,
         candidates=candidates,
-        features=tuple(draws.sample(domain.features, 6)),
+        features=tuple(draws.sample(noun.features, 6)),
         brands=tuple(draws.sample(brands, 3 + draws.below(6))),
         axes=axes,
         priced=priced,
@@ -104,12 +104,12 @@ def _family(domain: Domain, words: Words, noun: Noun, brands: Sequence[str], dra
     )
 
 
-def _family_axes(domain: Domain, words: Words, draws: Draws) -> tuple[Axis, ...]:
+def _family_axes(noun: Noun, words: Words, draws: Draws) -> tuple[Axis, ...]:
     """Draw the option axes; near-duplicates offer nearly the same values."""
     count = draws.weighted(AXES_WEIGHTS)
-    chosen = [axis for axis in (*draws.sample(domain.axes, min(count, 2)), words.package)[:count]]
+    chosen = [axis for axis in (*draws.sample(noun.axes, min(count, 2)), words.package)[:count]]
     axes = []
-    for axis in (axis for axis in (*domain.axes, words.package) if axis in chosen):
+    for axis in (axis for axis in (*noun.axes, words.package) if axis in chosen):
         kept = set(draws.sample(axis.values, 3 + draws.below(3)))
         axes.append(replace(axis, values=tuple(value for value in axis.values if value in kept)))
     return tuple(axes)

@@ -1,12 +1,17 @@
 """Users: a persona document per user, which holds the soft constraints of all their tasks among much else."""
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 
 from intraskill.environments.shopworld.market.draws import Draws
-from intraskill.environments.shopworld.market.requests import Want, Wish
+from intraskill.environments.shopworld.market.goods import Fact
+from intraskill.environments.shopworld.market.requests import Want, Wish, said, with_article
 from intraskill.environments.shopworld.market.words import Noun, Value, Words
 
+YOUNGEST, OLDEST = 19, 73
+USUAL_STEP = 10
+USUAL_LOW, USUAL_HIGH = (0.2, 0.6), (1.0, 1.6)  # a request may name a range that begins at 0.6 of its number
 IRRELEVANT = (2, 4)
 HISTORY_RATE = 0.3
 SECTIONS = ("searches", "purchases", "brand", "material", "color", "size", "style", "function")
@@ -33,7 +38,7 @@ def write_persona(wishes: Sequence[Wish], words: Words, draws: Draws) -> str:
     for section in ("searches", "purchases"):
         for _ in range(1 + draws.below(2)):
             lines[section].insert(draws.below(len(lines[section]) + 1), _trivia(section, words, own, draws))
-    person = _person(words, draws)
+    person = _person(wishes, words, draws)
     document = [phrases["title"]]
     for section in ("basics", "household", "lifestyle", *SECTIONS, "price", "habits"):
         found = person.get(section) or lines[section] or [phrases["none"]]
@@ -57,21 +62,24 @@ def _line(noun: Noun, want: Want, words: Words, draws: Draws) -> tuple[str, str]
         if section == "brand":
             return "purchases", draws.pick(phrases["bought"]).format(brand=value, noun=noun.value.name, count=count)
         return "searches", draws.pick(phrases["searched"]).format(value=value, noun=noun.value.name, count=count)
-    return section, draws.pick(phrases["preference"]).format(noun=noun.value.name, value=value)
+    said_of = "feature_preference" if want.kind == "feature" else "preference"
+    name = noun.value.name
+    phrase = said(want, value, words, draws)
+    return section, draws.pick(phrases[said_of]).format(noun=name, a_noun=with_article(name, words), said=phrase)
 
 
 def _irrelevant(words: Words, own: set[str], draws: Draws) -> tuple[Noun, Want]:
     """Draw a preference for a kind of product that none of the user's tasks is about."""
     noun = _other_noun(words, own, draws)
-    domain = words.domains[noun.domain]
     draw = draws.number()
     if draw < 0.3:
         return noun, Want("brand", Value(draws.pick(words.brands)))
     if draw < 0.6:
-        axis = draws.pick(domain.axes)
+        axis = draws.pick(noun.axes)
         return noun, Want("option", Value(draws.pick(axis.values)), axis=axis)
-    facet = draws.pick(domain.facets)
-    return noun, Want(facet.kind, draws.pick(facet.values))
+    facet = draws.pick(noun.facets)
+    value = draws.pick(facet.values)
+    return noun, Want(facet.kind, value, fact=Fact(facet, value))
 
 
 def _trivia(section: str, words: Words, own: set[str], draws: Draws) -> str:
@@ -90,20 +98,33 @@ def _other_noun(words: Words, own: set[str], draws: Draws) -> Noun:
     return noun
 
 
-def _person(words: Words, draws: Draws) -> dict[str, list[str]]:
+def _person(wishes: Sequence[Wish], words: Words, draws: Draws) -> dict[str, list[str]]:
     phrases = words.phrases["persona"]
-    low = 10 * (1 + draws.below(9))
-    money = {"low": low, "high": low * (2 + draws.below(4)), "currency": words.phrases["currency"]}
+    age = YOUNGEST + draws.below(OLDEST - YOUNGEST + 1)
+
+    def fitting(table: str) -> list[str]:
+        spans = [(*map(int, ages.split("-")), texts) for ages, texts in phrases[table].items()]
+        return [text for youngest, oldest, texts in spans if youngest <= age <= oldest for text in texts]
+
     basics = phrases["basic_line"].format(
-        name=draws.pick(phrases["names"]),
-        age=19 + draws.below(55),
-        job=draws.pick(phrases["jobs"]),
+        name=draws.pick(fitting("names")),
+        age=age,
+        job=draws.pick(fitting("jobs")),
         city=draws.pick(phrases["cities"]),
     )
+    low, high = _usual_spending(wishes, draws)
+    money = {"low": low, "high": high, "currency": words.phrases["currency"]}
     return {
         "basics": [basics],
-        "household": [draws.pick(phrases["households"])],
-        "lifestyle": draws.sample(phrases["lifestyles"], 2),
+        "household": [draws.pick(fitting("households"))],
+        "lifestyle": draws.sample(fitting("lifestyles"), 2),
         "price": [draws.pick(phrases["prices"]).format(**money)],
         "habits": draws.sample(phrases["shopping"], 2),
     }
+
+
+def _usual_spending(wishes: Sequence[Wish], draws: Draws) -> tuple[int, int]:
+    """Return a usual price range that no request of this user contradicts, in tens of the currency."""
+    smallest, largest = min(wish.number for wish in wishes), max(wish.budget or wish.number for wish in wishes)
+    low = max(USUAL_STEP, math.floor(smallest * draws.between(*USUAL_LOW) / USUAL_STEP) * USUAL_STEP)
+    return low, max(low + USUAL_STEP, math.ceil(largest * draws.between(*USUAL_HIGH) / USUAL_STEP) * USUAL_STEP)

@@ -101,15 +101,13 @@ def _conflict(wants: Sequence[Want], draws: Draws) -> Want | None:
 def write_request(wish: Wish, words: Words, draws: Draws) -> tuple[str, str]:
     """Return the full instruction and the short request: the same sentences, with and without the soft constraints."""
     phrases = words.phrases
-    noun = worded(wish.item.noun.value, draws, OTHER_WORDING_RATE)
-    if phrases["article"] and not (noun.endswith("s") and not noun.endswith("ss")):
-        noun = f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+    noun = with_article(worded(wish.item.noun.value, draws, OTHER_WORDING_RATE), words)
     opening = draws.pick(phrases["openings"])
     order = draws.sample(wish.wants, len(wish.wants))
-    said = [(want, _say(want, words, draws)) for want in order]
+    phrased = [(want, _say(want, words, draws)) for want in order]
     feature_say, budget = draws.pick(phrases["feature_say"]), _budget(wish, words, draws)
     texts = []
-    for shown in (said, [(want, text) for want, text in said if not want.soft]):
+    for shown in (phrased, [(want, text) for want, text in phrased if not want.soft]):
         plain = [text for want, text in shown if want.kind != "feature"]
         features = [text for want, text in shown if want.kind == "feature"]
         head = f"{opening}{phrases['joiner']}{noun}"
@@ -120,12 +118,24 @@ def write_request(wish: Wish, words: Words, draws: Draws) -> tuple[str, str]:
 
 
 def _say(want: Want, words: Words, draws: Draws) -> str:
+    by_name = want.axis is not None or want.kind == "brand"
+    return said(want, want.value.name if by_name else worded(want.value, draws, OTHER_WORDING_RATE), words, draws)
+
+
+def said(want: Want, wording: str, words: Words, draws: Draws) -> str:
+    """Return a constraint as the phrase that its axis, brand or facet takes; a feature is its own wording."""
     if want.axis is not None:
-        return want.axis.say.format(want.value.name)
+        return want.axis.say.format(wording)
     if want.kind == "brand":
-        return str(draws.pick(words.phrases["brand_say"])).format(want.value.name)
-    wording = worded(want.value, draws, OTHER_WORDING_RATE)
+        return str(draws.pick(words.phrases["brand_say"])).format(wording)
     return want.fact.facet.say.format(wording) if want.fact is not None and want.fact.facet else wording
+
+
+def with_article(noun: str, words: Words) -> str:
+    """Return a noun as a sentence takes it: a toaster, an air fryer, running shoes."""
+    if not words.phrases["article"] or (noun.endswith("s") and not noun.endswith("ss")):
+        return noun
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
 def _budget(wish: Wish, words: Words, draws: Draws) -> list[str]:

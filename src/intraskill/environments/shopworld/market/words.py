@@ -1,6 +1,6 @@
 """The word tables of one language: goods (domains, nouns, facets, axes) and the phrases of shops and users."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -27,7 +27,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Facet:
-    """A question that every product of a domain answers with one value.
+    """A question that every product of a noun answers with one value.
 
     Attributes:
         kind: language-independent name, such as ``material``.
@@ -66,12 +66,18 @@ class Noun:
         aisle: second category node.
         domain: index of its domain.
         kind: canonical wording without the line ("compact", "professional") that a large market adds.
+        facets: the questions that its products answer.
+        features: what else may be said of them.
+        axes: the options in which they come.
     """
 
     value: Value
     aisle: str
     domain: int
     kind: str
+    facets: tuple[Facet, ...]
+    features: tuple[Value, ...]
+    axes: tuple[Axis, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +86,6 @@ class Domain:
 
     name: str
     prices: tuple[float, float]
-    facets: tuple[Facet, ...]
-    features: tuple[Value, ...]
-    axes: tuple[Axis, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,7 @@ class Words:
     """Everything that one language says.
 
     Attributes:
+        language: ``en`` or ``zh``.
         domains: departments.
         nouns: every head noun.
         package: the rare third axis.
@@ -97,6 +101,7 @@ class Words:
         phrases: the file ``words_LANGUAGE.yaml`` as it stands.
     """
 
+    language: str
     domains: tuple[Domain, ...]
     nouns: tuple[Noun, ...]
     package: Axis
@@ -108,9 +113,9 @@ class Words:
 def words_of(language: str) -> Words:
     """Return the tables of ``en`` or ``zh``, read once."""
     phrases, goods = (_read(f"{kind}_{language}.yaml") for kind in ("words", "goods"))
-    domains = tuple(_domain(entry, phrases) for entry in goods)
+    domains = tuple(Domain(entry["name"], (entry["price"][0], entry["price"][1])) for entry in goods)
     nouns = tuple(
-        Noun(_value(noun), aisle, i, _value(noun).name)
+        _noun(noun, aisle, i, entry, phrases["colors"])
         for i, entry in enumerate(goods)
         for aisle in entry["aisles"]
         for noun in entry["aisles"][aisle]
@@ -118,7 +123,7 @@ def words_of(language: str) -> Words:
     first, second = phrases["brand_parts"]
     name, say, values = phrases["package"]
     package = Axis(name, say, tuple(values), is_color=False)
-    return Words(domains, nouns, package, tuple(a + b for a in first for b in second), phrases)
+    return Words(language, domains, nouns, package, tuple(a + b for a in first for b in second), phrases)
 
 
 def lines_of(noun: Noun, words: Words, count: int) -> list[Noun]:
@@ -141,13 +146,32 @@ def _value(text: str) -> Value:
     return Value(name, tuple(others))
 
 
-def _domain(entry: Mapping[str, Any], phrases: Mapping[str, Any]) -> Domain:
+def _tagged(text: str) -> tuple[str, frozenset[str]]:
+    """Split ``canonical|other @tag @tag`` into its text and its tags."""
+    plain, *tags = text.split(" @")
+    return plain, frozenset(tags)
+
+
+def _worn(entries: Iterable[str], worn: frozenset[str]) -> list[str]:
+    """Return the texts that have no tag, or one that the noun wears."""
+    return [text for text, tags in map(_tagged, entries) if not tags or tags & worn]
+
+
+def _noun(text: str, aisle: str, domain: int, entry: Mapping[str, Any], colors: Sequence[str]) -> Noun:
+    """Give a noun what its domain declares for its tags."""
+    name, worn = _tagged(text)
+    value = _value(name)
     facets = tuple(
-        Facet(kind, say, tuple(_value(value) for value in values)) for kind, (say, values) in entry["facets"].items()
+        Facet(_tagged(kind)[0], say, tuple(map(_value, _worn(values, worn))))
+        for kind, (say, values) in entry["facets"].items()
+        if _worn([kind], worn)
     )
-    axes = tuple(_axis(name, say, values, phrases["colors"]) for name, (say, values) in entry["axes"].items())
-    low, high = entry["price"]
-    return Domain(entry["name"], (low, high), facets, tuple(_value(value) for value in entry["features"]), axes)
+    axes = tuple(
+        _axis(_tagged(axis)[0], say, values, colors)
+        for axis, (say, values) in entry["axes"].items()
+        if _worn([axis], worn)
+    )
+    return Noun(value, aisle, domain, value.name, facets, tuple(map(_value, _worn(entry["features"], worn))), axes)
 
 
 def _axis(name: str, say: str, values: str | Sequence[str], colors: Sequence[str]) -> Axis:
