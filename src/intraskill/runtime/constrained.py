@@ -21,7 +21,7 @@ from intraskill.method.errors import ConfigError, offenders
 from intraskill.method.rollouts import Rollout
 
 QUERY_CHARACTERS = 60
-"""Longest free text; it keeps an action well inside ``max_new_tokens``."""
+"""Longest free text, 15 to 60 tokens; an action that still meets ``max_new_tokens`` ends its episode, as ever."""
 _KEPT_BYTES = 2**26
 _HOLE = "FREE-TEXT-6172"
 _PROBE = write_call("click", "value", "color=red 12")
