@@ -145,7 +145,7 @@ def test_the_words_say_what_can_be_seen_what_helps_and_whether_it_adds_up(measur
     assert "48 tasks were played" in text["What was measured"] and "relative to no skill" in text["What was measured"]
     seen = text["What can be seen"]
     assert (
-        seen.startswith("With 48 tasks, 7 chunks and σ = ") and "a useless chunk passes with probability 50 %" in seen
+        seen.startswith("With 48 tasks, 7 chunks and σ = ") and "a useless chunk of the skill stays with probability 50 %" in seen
     )
     assert "192 tasks would see" in seen and "corr(R, B) =" in text["Could it have been cheaper"]
     assert "2 placebo chunks" in text["Noise check"] and "gap" in text["Do the contributions add up"]

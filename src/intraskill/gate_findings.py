@@ -151,6 +151,7 @@ def findings_json(found: Validation, findings: Findings) -> Mapping[str, Any]:
         "sigma": findings.sigma,
         "smallest_effect": power.smallest_effect if power else None,
         "useless_passes": power.outlooks[0].useless_passes if power else None,
+        "useless_stays": power.outlooks[0].useless_stays if power else None,
         "placebos": to_json(found.assessment.null),
         "additivity": to_json(findings.additivity),
         "estimator_costs": to_json(findings.costs),

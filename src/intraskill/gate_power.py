@@ -50,7 +50,18 @@ def check_power(run: Run, facts: GateFacts, tasks: int, *, refuse: bool) -> None
     run.monitor.say(f"warning: {verdict(plan)}")
 
 
-def words(plan: GatePlan) -> str:
-    """Say what the gate can see and what slips through, without an effect that was asked for."""
-    passes = f"{plan.outlooks[0].useless_passes:.0%}".replace("%", " %")
-    return f"{sentence(plan.design)}; a useless chunk passes with probability {passes}"
+def words(plan: GatePlan, *, incumbents: bool, candidates: bool) -> str:
+    """Say what the gate can see and what slips through, without an effect that was asked for.
+
+    A careful policy doubts candidates and keeps what it cannot tell from useless, so the two rates are different ones.
+    """
+    first, said = plan.outlooks[0], [sentence(plan.design)]
+    if candidates:
+        said.append(f"a useless candidate enters with probability {_percent(first.useless_passes)}")
+    if incumbents:
+        said.append(f"a useless chunk of the skill stays with probability {_percent(first.useless_stays)}")
+    return "; ".join(said)
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}".replace("%", " %")

@@ -46,7 +46,7 @@ def paragraphs(found: Validation, findings: Findings) -> Paragraphs:
         ("Which chunks help", _helpful(found)),
         ("The skill as a whole", _whole(found)),
         ("Noise check", _noise(found)),
-        ("Do the contributions add up", _adding_up(findings)),
+        ("Do the contributions add up", _adding_up(findings, found.facts.estimator)),
         ("Do chunks change one another's effect", _interacting(found, findings)),
         ("On slices of the tasks", _slices(found)),
         ("Could it have been cheaper", _cheaper(findings)),
@@ -64,11 +64,16 @@ def _measured(found: Validation) -> str:
             f"{tasks:,} tasks were played at checkpoint {checkpoint} without any skill; there is no chunk to measure."
         )
     masked, bare = _times(design.masked_replicates), _times(design.bare_replicates)
+    chunks, neutral = len(found.pairs.chunk_ids) - len(found.facts.placebo_ids), len(found.facts.placebo_ids)
+    shown = f"{chunks} chunks{f' and {neutral} placebos' * (neutral > 0)}"
+    intervals = "Each comes with an interval that holds the true value 95 times in 100."
+    if found.stopped:
+        intervals = "Each comes with the interval of a gate of fixed size, and this one looked: see below."
     return (
         f"{tasks:,} tasks were played at checkpoint {checkpoint}: {bare} without any skill, and {masked} with a random "
-        f"part of its {len(found.facts.columns.chunks)} chunks. A contribution is what showing a chunk adds to the "
-        f"reward of one task, relative to no skill: {ESTIMATOR_WORDS[found.facts.estimator]} "
-        f"({found.facts.estimator}). Each comes with an interval that holds the true value 95 times in 100."
+        f"part of its {shown}. A contribution is what showing a chunk adds to the reward of one task, relative to no "
+        f"skill: {ESTIMATOR_WORDS[found.facts.estimator]} "
+        f"({found.facts.estimator}). {intervals}"
     )
 
 
@@ -78,7 +83,7 @@ def _seen(found: Validation, findings: Findings) -> str:
     plan = findings.power
     wider = 4 * plan.design.tasks
     finest = smallest_effect(replace(plan.design, tasks=wider))
-    text = power_words(plan)
+    text = power_words(plan, incumbents=bool(found.facts.skill.ids), candidates=bool(found.facts.edits))
     text = f"{text[0].upper()}{text[1:]}; {wider:,} tasks would see {finest:.3f}."
     if found.facts.effect and plan.smallest_effect > found.facts.effect:
         text += f" It was asked for {found.facts.effect:.3f}, which needs {plan.tasks_needed:,} tasks."
@@ -120,7 +125,8 @@ def _noise(found: Validation) -> str:
     )
 
 
-def _adding_up(findings: Findings) -> str:
+def _adding_up(findings: Findings, estimator: str) -> str:
+    """The sum is one of differences R − B, whichever estimator decides."""
     gap = findings.additivity
     if gap is None:
         return ""
@@ -131,9 +137,10 @@ def _adding_up(findings: Findings) -> str:
         if gap.gap.high < 0.0
         else "the chunks need one another"
     )
+    by = "" if estimator == "paired_ols" else " by paired_ols"
     return (
-        f"The contributions sum to {_interval(gap.predicted, signed=True)}, showing all {gap.chunks} chunks together "
-        f"adds {_interval(gap.measured, signed=True)}; gap {_interval(gap.gap, signed=True)}: {verdict}."
+        f"The contributions{by} sum to {_interval(gap.predicted, signed=True)}, showing all {gap.chunks} chunks "
+        f"together adds {_interval(gap.measured, signed=True)}; gap {_interval(gap.gap, signed=True)}: {verdict}."
     )
 
 
