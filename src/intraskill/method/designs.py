@@ -225,7 +225,7 @@ def mirrored(partition: Sequence[Slot], layer: Mapping[str, Visible], address: A
 def _indicators(code_N: NDArray[np.int64], number: int) -> NDArray[np.int64]:
     """Return N times the centred one-hot columns, (N, number)."""
     hot: NDArray[np.int64] = np.eye(number, dtype=np.int64)[code_N]
-    return hot * len(code_N) - hot.sum(axis=0)
+    return np.asarray(hot * len(code_N) - hot.sum(axis=0))
 
 
 def _exchange(code_N: NDArray[np.int64], earlier_NS: NDArray[np.int64], number: int, rng: np.random.Generator) -> None:
