@@ -639,3 +639,11 @@ def test_the_findings_of_a_gate_without_a_full_arm_say_nothing_about_adding_up(f
     assert "Do the contributions add up" not in dict(paragraphs(found.validation, found.findings))
     assert find(replace(found.validation, shown=frozenset())).additivity is None
     json.dumps(read_json(found.directory / "gate.json"), allow_nan=False)
+
+
+@pytest.mark.parametrize("tasks", [4, 7])
+def test_a_gate_that_no_rewards_could_fit_is_refused_before_its_first_rollout(finished, tmp_path, tasks):
+    skill = parse_skill((finished / "round_000" / "draft.md").read_text())
+    with pytest.raises(RankDeficientError, match="more validation tasks"):
+        alone(finished, tmp_path, skill=skill, ckpt=finished / "round_001", placebos=2, tasks=tasks)
+    assert not list(tmp_path.rglob("*.jsonl"))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from intraskill.config import GateConfig
 from intraskill.earlier_rounds import earlier_bare, earlier_contributions, last_spread
+from intraskill.method.attribution import audit_masks
 from intraskill.method.designs import Design, Masks, plan_masks
 from intraskill.method.edits import Edit, pool
 from intraskill.method.errors import ArtifactError
@@ -172,8 +173,10 @@ def write_masks(path: Path, facts: GateFacts, tasks: Sequence[Task], learner: Le
 
     Raises:
         ArtifactError: naming the keys that differ.
+        RankDeficientError: for masks that no rewards could make a fit of.
     """
     masks = plan_masks(facts.columns, facts.edits, tasks, facts.design, seed=facts.seed, round_index=facts.round_index)
+    audit_masks(masks, facts.columns.ids, facts.estimator)
     single = facts.design.masked_replicates == 1
     plan = {
         "round": facts.round_index,

@@ -41,7 +41,7 @@ def add(verb: Verb) -> None:
     gate.add_argument("--inclusion", type=float, default=0.5, help="probability that a chunk is shown (default 0.5)")
     gate.add_argument("--replicates", type=int, help="masked rollouts per task (mirrored: 2)")
     gate.add_argument("--mirrored", action="store_true", help="every second masked run shows what the one before hid")
-    gate.add_argument("--bare-replicates", type=int, help="bare rollouts per task (default: --replicates)")
+    gate.add_argument("--bare-replicates", type=int, default=1, help="bare rollouts per task (default 1)")
     gate.add_argument("--estimator", choices=ESTIMATORS, default="paired_ols")
     gate.add_argument(
         "--correlation",
@@ -86,20 +86,21 @@ def _designs(arguments: argparse.Namespace) -> "list[GateDesign]":
     from intraskill.method.gate_design import planned
 
     replicates = arguments.replicates or (2 if arguments.mirrored else 1)
-    chunks, sigma, correlation = arguments.chunks or 12, arguments.sigma, arguments.correlation
+    chunks, sigma, correlation = arguments.chunks, arguments.sigma, arguments.correlation
     if arguments.source:
         from intraskill.gate_history import read_noise
 
         noise = read_noise(Path(arguments.source))
-        chunks, sigma = arguments.chunks or noise.chunks, noise.sigma if arguments.sigma is None else arguments.sigma
+        chunks, sigma = noise.chunks if chunks is None else chunks, noise.sigma if sigma is None else sigma
         correlation = noise.correlation if correlation is None else correlation
     masks = Design(
         "mirrored" if arguments.mirrored else "bernoulli",
         arguments.inclusion,
         replicates,
-        arguments.bare_replicates or (1 if arguments.mirrored else replicates),
+        arguments.bare_replicates,
     )
     slots = tuple(_slot(text) for text in arguments.slots)
+    chunks = 12 if chunks is None else chunks
     return [
         planned(
             masks, arguments.estimator, chunks=chunks, tasks=tasks, sigma=sigma, correlation=correlation, slots=slots

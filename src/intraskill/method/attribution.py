@@ -8,7 +8,7 @@ estimator, covariance and nuisance columns it was made.
 Shape letters: N rows, J chunks, Q nuisance columns.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -20,7 +20,7 @@ from intraskill.method.least_squares import CONFIDENCE as CONFIDENCE
 from intraskill.method.least_squares import Basis, Covariance, LeastSquares, least_squares, take_apart
 from intraskill.method.pairing_audit import MAIN_PART
 from intraskill.method.pairs import Pairs, Parts, Vector
-from intraskill.method.skill import ChunkId
+from intraskill.method.skill import ChunkId, Visible
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,6 +155,28 @@ class Regression:
             basis = shared if same else self.basis(part)
             found[part] = basis, least_squares(basis, outcome_N)
         return found
+
+
+def audit_masks(masks: Mapping[str, Sequence[Visible]], chunk_ids: Sequence[ChunkId], estimator: str) -> None:
+    """Refuse masks that could not be fitted whatever the rewards will be; asked before the first rollout.
+
+    Args:
+        masks: the visible sets of each task, one per masked run.
+        chunk_ids: columns of the design, (J,).
+        estimator: that will decide; all but ``paired_ols`` have an intercept.
+
+    Raises:
+        RankDeficientError: as `fit_contributions`.
+    """
+    if not chunk_ids:
+        return
+    rows = [(task_id, visible) for task_id in sorted(masks) for visible in masks[task_id]]
+    design_NJ = np.array([[chunk_id in visible for chunk_id in chunk_ids] for _, visible in rows], dtype=float)
+    names, design_NP = tuple(chunk_ids), design_NJ
+    if estimator != "paired_ols":
+        names, design_NP = (*names, "intercept"), np.column_stack([design_NJ, np.ones(len(rows))])
+    several = len(masks) != len(rows)
+    take_apart(design_NP, names, tuple(task_id for task_id, _ in rows), "CR3" if several else "HC3")
 
 
 def fit_contributions(pairs: Pairs) -> Contributions:
