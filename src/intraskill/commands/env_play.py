@@ -12,7 +12,7 @@ from intraskill.environments.tool_calls import write_call
 from intraskill.method.errors import ArtifactError, ConfigError, SplitError
 from intraskill.method.randomness import shuffled
 from intraskill.method.tasks import SPLITS, Split, Task
-from intraskill.runtime.chat import BASE_SYSTEM
+from intraskill.runtime.chat import system_of
 
 HELP = """  TOOL words     call a tool, such as: search red mug    or: click back to search
   NUMBER         take the action with this number
@@ -104,7 +104,11 @@ class Table:
 
     def _episode(self, session: Session, opening: Opening, source: TextIO, screen: IO[str]) -> Outcome | None:
         tools = [json.dumps(tool, ensure_ascii=False) for tool in self._environment.tools]
-        self._write(screen, "system (the skill follows it, where there is one)", "\n".join([BASE_SYSTEM, *tools]))
+        self._write(
+            screen,
+            "system (the skill follows it, where there is one)",
+            "\n".join([system_of(self._environment), *tools]),
+        )
         self._write(screen, f"request ({self._task.split})", opening.instruction)
         if opening.persona is not None:
             self._write(screen, "persona", opening.persona)

@@ -8,7 +8,7 @@ from intraskill.environments.protocol import Environment
 from intraskill.method.errors import ConfigError
 from intraskill.method.randomness import content_hash
 from intraskill.method.rollouts import Episode, GroupResult, Rollout
-from intraskill.runtime.chat import BASE_SYSTEM, ChatCodec
+from intraskill.runtime.chat import ChatCodec, system_of
 from intraskill.runtime.checkpoints import load_checkpoint, save_checkpoint, weights_hash
 from intraskill.runtime.constrained import Constraint
 from intraskill.runtime.policy import Engine, Policy
@@ -27,7 +27,7 @@ class TorchLearner:
         policy: from `load_policy`.
         env: the environment.
         settings: every knob.
-        system: first sentence of every system message.
+        system: first sentence of every system message; the environment's own by default.
         template_options: further variables of the chat template.
         engine: another engine than the torch one; `run` makes it serve the policy's current weights.
 
@@ -41,7 +41,7 @@ class TorchLearner:
         env: Environment,
         settings: TrainerSettings,
         *,
-        system: str = BASE_SYSTEM,
+        system: str | None = None,
         template_options: Mapping[str, Any] | None = None,
         engine: Engine | None = None,
     ) -> None:
@@ -49,7 +49,9 @@ class TorchLearner:
         if longest is not None and settings.max_context > longest:
             raise ConfigError(f"max_context {settings.max_context} exceeds the model's {longest} positions")
         self.policy, self.env, self.settings = policy, env, settings
-        self.codec = ChatCodec(policy.tokenizer, env.tools, system=system, options=template_options)
+        self.codec = ChatCodec(
+            policy.tokenizer, env.tools, system=system_of(env) if system is None else system, options=template_options
+        )
         self.engine = engine or TorchEngine(
             policy,
             stop_id=self.codec.stop_id,

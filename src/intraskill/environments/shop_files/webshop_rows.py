@@ -55,7 +55,11 @@ def load_webshop(
         _check_entries(spoken, human, "human", list)
     ledger = Ledger()
     _add_products(read_rows(items, "items"), entries, items, ledger)
-    wanted = _spoken(spoken) if spoken is not None else _written(entries)
+    wanted = list(_spoken(spoken) if spoken is not None else _written(entries))
+    asked = {product_id for _, product_id, _ in wanted}
+    for product_id in entries:
+        if product_id not in asked:
+            ledger.note("entries without an instruction: no task", product_id)
     for name, product_id, entry in wanted:
         try:
             if product_id not in ledger.products:

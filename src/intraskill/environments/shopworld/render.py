@@ -49,7 +49,8 @@ def _results(state: State, words: Strings) -> list[str]:
 def _row(row: State, words: Strings) -> str:
     features = words.separator.join(row["key_attributes"])
     price = f"{words.labels['currency']}{row['price']:g}"
-    return f"{row['rank']}. {row['id']} | {row['title']} | {row['brand']} | {price} | {features}"
+    facts = [row["id"], row["title"], row["brand"], price, features]
+    return f"{row['rank']}. " + " | ".join(fact for fact in facts if fact)
 
 
 def _product(state: State, words: Strings) -> list[str]:
