@@ -101,7 +101,8 @@ def register_slices(tasks: Sequence[Task], features: Sequence[str]) -> Slices:
     """
     known = {feature for task in tasks for feature in task.features}
     if unknown := sorted(set(features) - known):
-        raise ConfigError(f"no task has these features, {offenders(unknown)}; choose of {', '.join(sorted(known))}")
+        choice = f"choose of {', '.join(sorted(known))}" if known else "these tasks have no features to slice by"
+        raise ConfigError(f"no task has these features, {offenders(unknown)}; {choice}")
     found: dict[str, dict[str, tuple[str, ...]]] = {}
     for feature in features:
         values = sorted({task.features[feature] for task in tasks if feature in task.features})

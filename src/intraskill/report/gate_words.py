@@ -14,6 +14,12 @@ from intraskill.runtime.run_directory import write_text
 from intraskill.validation import Validation
 
 Paragraphs = list[tuple[str, str]]
+LEGEND = (
+    "± is one standard error: how far such a number typically lies from the truth. Shrunk is what a chunk is probably "
+    "worth once all chunks are seen together, and P(> 0) the probability that it helps at all; they may call a chunk "
+    "uncertain whose own interval lies beside 0. σ is the spread of the difference between a task's two runs, "
+    "corr(R, B) how alike the two are. What each policy does is in paired_validation.md."
+)
 ESTIMATOR_WORDS = {
     "paired_ols": "the difference between the two runs of a task, shared out among the chunks that were shown",
     "paired_ols_intercept": "the difference between the two runs of a task, less what showing any text at all does",
@@ -52,6 +58,7 @@ def paragraphs(found: Validation, findings: Findings) -> Paragraphs:
         ("Could it have been cheaper", _cheaper(findings)),
         ("When it stopped", _stopped(found)),
         ("Left out", _left_out(found)),
+        ("How to read it", LEGEND if found.pairs.chunk_ids else ""),
     ]
     return [(head, text) for head, text in said if text]
 
