@@ -35,7 +35,7 @@ def warm_up() -> None:
     hidden = torch.randn(2**10, 8, requires_grad=True)
     target = torch.zeros(2**10, dtype=torch.long)
     for scored, _ in (
-        logprobs._score(small, hidden[:9], target[:9], 1.0),
+        logprobs._score(small, hidden[:9], target[:9], 1.0, None),
         logprobs._chunked(small, hidden, target, 1.0),
     ):
         scored.sum().backward()
@@ -52,9 +52,9 @@ def measure(kind: str, trained: bool, vocabulary: int, width: int, tokens: int) 
     warm_up()
     before, began = resident_peak(), time.perf_counter()
     if kind == "plain":
-        scored, _ = logprobs._score(head, hidden, target, 1.0)
+        scored, _ = logprobs._score(head, hidden, target, 1.0, None)
     else:
-        scored, _ = logprobs._head(SimpleNamespace(head=head), hidden, target, 1.0)  # type: ignore[arg-type]
+        scored, _ = logprobs._head(SimpleNamespace(head=head), hidden, target, 1.0, None)  # type: ignore[arg-type]
     scored.sum().backward()
     seconds = time.perf_counter() - began
     assert hidden.grad is not None
