@@ -11,9 +11,9 @@ from statistics import fmean
 
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.plain.expert import RuleShopper
-from intraskill.environments.shopworld.reward import MAIN_REWARD
 from intraskill.environments.shopworld.session import PARAMETERS
 from intraskill.environments.tool_calls import write_call
+from intraskill.method.pairing_audit import MAIN_PART
 from intraskill.method.randomness import child_seed
 from intraskill.method.rollouts import Episode
 from intraskill.method.skill import Chunk, Skill
@@ -72,7 +72,7 @@ def ask(learner: Learner, world: ShopWorld, probe: Probe, tasks: Sequence[Task],
         same_episode=fmean(own == actions for own, (actions, _) in zip(taken, wanted, strict=True)),
         same_search=fmean(own[:1] == actions[:1] for own, (actions, _) in zip(taken, wanted, strict=True)),
         reward=fmean(rollout.reward or 0.0 for rollout in rollouts),
-        shopper_reward=fmean(parts[MAIN_REWARD] for _, parts in wanted),
+        shopper_reward=fmean(parts[MAIN_PART] for _, parts in wanted),
         episodes=len(tasks),
     )
 

@@ -4,8 +4,8 @@ import math
 
 from intraskill.environments.contract.play import session_of
 from intraskill.environments.contract.rule import Broken, Complaints, Probe, Rule, Skipped
-from intraskill.environments.contract.world_rules import MAIN_REWARD
 from intraskill.environments.protocol import Outcome
+from intraskill.method.pairing_audit import MAIN_PART
 
 REASONS = ("action_limit", "generation_length")
 
@@ -33,8 +33,8 @@ def _payment(probe: Probe) -> Complaints:
             yield Broken(where, f"{wrong[0]} is {outcome.parts[wrong[0]]!r}, not a finite number")
         elif not _finite(outcome.reward) or not 0.0 <= outcome.reward <= 1.0:
             yield Broken(where, f"the reward {outcome.reward!r} is not from 0 to 1")
-        elif outcome.reward != outcome.parts[MAIN_REWARD]:
-            yield Broken(where, f"the reward is {outcome.reward}, its {MAIN_REWARD} is {outcome.parts[MAIN_REWARD]}")
+        elif outcome.reward != outcome.parts[MAIN_PART]:
+            yield Broken(where, f"the reward is {outcome.reward}, its {MAIN_PART} is {outcome.parts[MAIN_PART]}")
         elif not outcome.termination:
             yield Broken(where, "the end has no termination")
     if not probe.ended:

@@ -9,9 +9,9 @@ from intraskill.environments.boundary import boundary
 from intraskill.environments.contract.play import session_of
 from intraskill.environments.contract.rule import Broken, Complaints, Probe, Rule, Skipped
 from intraskill.method.errors import SplitError
+from intraskill.method.pairing_audit import MAIN_PART
 from intraskill.method.tasks import SPLITS, Split, Task
 
-MAIN_REWARD = "r_strict"
 JSON_TYPES = {"string", "integer", "number", "boolean", "array", "object", "null"}
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -28,8 +28,8 @@ def _members(probe: Probe) -> Complaints:
         if not (isinstance(getattr(environment, name), str) and getattr(environment, name)):
             yield Broken(name, f"is {getattr(environment, name)!r}, not a text")
     parts = environment.reward_parts
-    if isinstance(parts, str) or not isinstance(parts, Sequence) or MAIN_REWARD not in parts:
-        yield Broken("reward_parts", f"is {parts!r}; it is a sequence of names, and {MAIN_REWARD} is one of them")
+    if isinstance(parts, str) or not isinstance(parts, Sequence) or MAIN_PART not in parts:
+        yield Broken("reward_parts", f"is {parts!r}; it is a sequence of names, and {MAIN_PART} is one of them")
     elif len(set(parts)) < len(parts):
         yield Broken("reward_parts", f"repeats a name: {list(parts)}")
     with session_of(environment) as session:

@@ -12,8 +12,8 @@ from intraskill.environments.remote.wire import SEP
 from intraskill.environments.shopworld.strings import strings_of
 from intraskill.environments.tool_calls import ToolCall
 from intraskill.method.errors import offenders
+from intraskill.method.pairing_audit import MAIN_PART
 
-MAIN_REWARD = "r_strict"
 UNSTATED = "unstated"
 VERSIONED = ("environment", "observation")
 COMPONENTS = ("r_type", "r_att", "r_option", "r_price")
@@ -129,7 +129,7 @@ def components(detail: object, where: str, optional: Collection[str] = ()) -> di
         raise RemoteFault("protocol", f"{where} ends an episode without reward_detail; does it speak this dialect?")
     parts = {name: unit(detail.get(name, 1.0 if name in optional else None), name, where) for name in COMPONENTS}
     strict = math.prod(parts.values())
-    return {MAIN_REWARD: strict, "r_success": float(all(v >= 1 - ROUNDING for v in parts.values())), **parts}
+    return {MAIN_PART: strict, "r_success": float(all(v >= 1 - ROUNDING for v in parts.values())), **parts}
 
 
 def unit(value: object, name: str, where: str) -> float:

@@ -6,7 +6,6 @@ from typing import Any
 from intraskill.environments.leaks import is_private_key
 from intraskill.environments.protocol import Opening, Outcome
 from intraskill.environments.remote.episode import (
-    MAIN_REWARD,
     ROUNDING,
     VERSIONED,
     Episode,
@@ -26,6 +25,7 @@ from intraskill.environments.remote.transport import Request, Transport
 from intraskill.environments.remote.wire import HEALTH_ROUTE, PURCHASE, SHOP_ROUTE
 from intraskill.environments.shopworld.reward import REWARD_PARTS
 from intraskill.environments.tool_calls import ToolCall
+from intraskill.method.pairing_audit import MAIN_PART
 
 REWARDS = ("reward", "reward_detail")
 """Private keys that every reply has beside the page; any other one may stand there only once the episode is over."""
@@ -113,7 +113,7 @@ class _LeaseEpisode:
             parts = _parts(reply, self._where)
             ending = str(reply.get("termination_reason") or PURCHASE)
         shown = reply["observation"]
-        reward = parts.get(MAIN_REWARD, 0.0)
+        reward = parts.get(MAIN_PART, 0.0)
         return Outcome(shown, self._state, feedback, call.name, call.argument, done, reward, parts, ending)
 
     def refuse(self, code: str) -> Outcome:
@@ -189,10 +189,10 @@ def _parts(reply: Mapping[str, Any], where: str) -> dict[str, float]:
         raise RemoteFault("protocol", f"{where} ends an episode without reward_detail; does it speak this dialect?")
     parts = {name: unit(detail.get(name), name, where) for name in REWARD_PARTS}
     reward = unit(reply.get("reward"), "reward", where)
-    if abs(reward - parts[MAIN_REWARD]) > ROUNDING:
+    if abs(reward - parts[MAIN_PART]) > ROUNDING:
         raise RemoteFault(
             "protocol",
-            f"{where} gives reward={reward} and {MAIN_REWARD}={parts[MAIN_REWARD]} in reward_detail, which must be "
+            f"{where} gives reward={reward} and {MAIN_PART}={parts[MAIN_PART]} in reward_detail, which must be "
             "equal; is its primary_reward another one?",
         )
     return parts

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from intraskill.environments.protocol import Opening, Outcome
-from intraskill.environments.remote.episode import MAIN_REWARD, folded, last_action, require_public, with_notice
+from intraskill.environments.remote.episode import folded, last_action, require_public, with_notice
 from intraskill.environments.remote.pages import Browser, TextPage
 from intraskill.environments.remote.wire import PURCHASE
 from intraskill.environments.tool_calls import ToolCall
+from intraskill.method.pairing_audit import MAIN_PART
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,7 @@ class TextEpisode:
         noted = last_action(call.argument, "executed", self._channel.language)
         if reply.page is None:
             self._browser.finish()
-            reward = reply.parts.get(MAIN_REWARD, 0.0)
+            reward = reply.parts.get(MAIN_PART, 0.0)
             state = self._browser.state(noted)
             return Outcome("", state, "executed", call.name, call.argument, True, reward, reply.parts, reply.ending)
         self._browser.follow(call, reply.page)

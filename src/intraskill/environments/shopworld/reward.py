@@ -19,7 +19,6 @@ from intraskill.environments.shopworld.catalogue import Product
 from intraskill.environments.shopworld.search import tokenize
 
 REWARD_PARTS = ("r_strict", "r_loose", "r_success", "r_type", "r_att", "r_option", "r_price")
-MAIN_REWARD = "r_strict"
 MATCH_THRESHOLD = 85.0
 # Words that are no noun in any title; short and closed, so that r_type does not depend on a language model.
 _FUNCTION_WORDS = (

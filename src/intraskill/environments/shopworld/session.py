@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from intraskill.environments.protocol import Opening, Outcome, ToolSpec
 from intraskill.environments.shopworld.catalogue import Product
 from intraskill.environments.shopworld.render import render
-from intraskill.environments.shopworld.reward import MAIN_REWARD, REWARD_PARTS
+from intraskill.environments.shopworld.reward import REWARD_PARTS
 from intraskill.environments.tool_calls import ToolCall, read_call
+from intraskill.method.pairing_audit import MAIN_PART
 
 if TYPE_CHECKING:
     from intraskill.environments.shopworld.task import ShopTask
@@ -217,7 +218,7 @@ class ShopSession:
             tool=call.name,
             argument=call.argument,
             done=done,
-            reward=parts.get(MAIN_REWARD, 0.0),
+            reward=parts.get(MAIN_PART, 0.0),
             parts=parts,
             termination=self._now.termination,
         )
