@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from intraskill.commands import Command, env, gate, validate, warmstart
+from intraskill.commands import Command, env, gate, skill, validate, warmstart
 from intraskill.config import Config, check, flatten, unflatten
 from intraskill.method.errors import ConfigError, IntraSkillError
 
@@ -73,9 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     panel.add_argument("--repeats", type=int, default=1, help="rollouts per task")
     panel.add_argument("--against", help="another evaluation to compare with (its directory)")
     verb("report", "print the tables of a run and rewrite its summary.json", _report).add_argument("run")
-    skill = verb("skill", "show or lint a skill", _skill)
-    skill.add_argument("action", choices=("show", "lint"))
-    skill.add_argument("source", metavar="RUN_OR_FILE")
+    skill.add(verb)
     env.add(verb, partial(compose, experiment=None))
     gate.add(verb)
     warmstart.add(verb, compose)
@@ -213,22 +211,6 @@ def _report(arguments: argparse.Namespace, overrides: list[str]) -> int:
 
     print_report(write_summary(Path(arguments.run)), arguments.run, curse=True)
     return 0
-
-
-def _skill(arguments: argparse.Namespace, overrides: list[str]) -> int:
-    _no_overrides(overrides)
-    from intraskill.report.skill_lint import lint, skill_path
-
-    path = skill_path(arguments.source)
-    if arguments.action == "show":
-        sys.stdout.write(path.read_text(encoding="utf-8"))
-        return 0
-    problems, skill = lint(path)
-    for problem in problems:
-        sys.stdout.write(problem + "\n")
-    if skill is not None and not problems:
-        sys.stdout.write(f"{path}: {len(skill.chunks)} chunks, nothing to complain about\n")
-    return 1 if problems else 0
 
 
 def _doctor(arguments: argparse.Namespace, overrides: list[str]) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 
 from intraskill.method.errors import ConfigError
 from intraskill.runtime.knobs import knob
+from intraskill.runtime.proposer_settings import ProposerConfig
 from intraskill.runtime.vllm_settings import VllmConfig
 
 LOSSES = ("grpo", "dr_grpo", "dapo", "bnpo", "cispo")
@@ -123,19 +124,6 @@ class TriageConfig:
     reruns: int = knob(4, "full-skill and as many bare re-runs per task", "[1, 100]")
     solved: float = knob(1.0, "reward at which a re-run counts as a rescue", "(0, 1]")
     min_valid: int = knob(2, "re-runs without a fault needed for a verdict", "[1, 100]")
-
-
-@dataclass
-class ProposerConfig:
-    """Who writes candidate edits (Trace2Skill)."""
-
-    name: str = knob("rules", "analyst", choices=("rules", "openai", "none"))
-    max_candidates: int = knob(6, "most edits that one gate tests", "[0, 64]")
-    stay_away_rounds: int = knob(2, "rounds for which a losing edit may not return", "[0, 1000]")
-    max_calls: int = knob(100, "most rollouts that an LLM reads per round; failures come first", "[1, inf)")
-    base_url: str = knob("http://127.0.0.1:8000/v1", "OpenAI-compatible endpoint")
-    model: str = knob("", "model name at the endpoint")
-    api_key_env: str = knob("OPENAI_API_KEY", "environment variable that holds the key; the key is never written")
 
 
 @dataclass

@@ -1,0 +1,18 @@
+"""The knobs of whoever writes candidate edits; free of heavy imports, so that a configuration can be read."""
+
+from dataclasses import dataclass
+
+from intraskill.runtime.knobs import knob
+
+
+@dataclass
+class ProposerConfig:
+    """Who writes candidate edits (Trace2Skill)."""
+
+    name: str = knob("rules", "analyst", choices=("rules", "openai", "none"))
+    max_candidates: int = knob(6, "most edits that one gate tests", "[0, 64]")
+    stay_away_rounds: int = knob(2, "rounds for which a losing edit may not return", "[0, 1000]")
+    max_calls: int = knob(100, "most rollouts that an LLM reads per round; failures come first", "[1, inf)")
+    base_url: str = knob("http://127.0.0.1:8000/v1", "OpenAI-compatible endpoint")
+    model: str = knob("", "model name at the endpoint")
+    api_key_env: str = knob("OPENAI_API_KEY", "environment variable that holds the key; the key is never written")
