@@ -22,6 +22,7 @@ class Proposal:
         root_cause: the failure mechanism, in words.
         support: ids of the rollouts that show it.
         expected_effect: what should change, in words.
+        calls: ids of the analyst calls that it came from, for the history of a line.
 
     Raises:
         EditError: if targets and chunks do not have the shape of ``op``.
@@ -33,6 +34,7 @@ class Proposal:
     root_cause: str
     support: tuple[str, ...] = ()
     expected_effect: str = ""
+    calls: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         shape = Edit(self.targets, self.chunks).op
@@ -66,7 +68,8 @@ def merge_proposals(proposals: Iterable[Proposal], *, limit: int) -> tuple[Propo
     united: dict[str, Proposal] = {}
     for proposal in sorted(proposals, key=_precedence):
         first = united.setdefault(proposal.meaning, proposal)
-        united[proposal.meaning] = replace(first, support=tuple(sorted({*first.support, *proposal.support})))
+        support, calls = {*first.support, *proposal.support}, {*first.calls, *proposal.calls}
+        united[proposal.meaning] = replace(first, support=tuple(sorted(support)), calls=tuple(sorted(calls)))
     kept: list[Proposal] = []
     taken: set[ChunkId] = set()
     for proposal in sorted(united.values(), key=_precedence):
