@@ -292,10 +292,45 @@ def test_a_discovery_gate_replaces_text_only_by_text_that_is_better_beyond_chanc
     assert decided("a", [change], beta).kept == ids("X")
 
 
-def test_a_deletion_is_taken_when_a_careful_rule_finds_no_help() -> None:
+DELETES_A = edit("a", "")
+
+
+def test_a_deletion_is_taken_when_a_careful_rule_finds_harm() -> None:
     for rule in (ProbabilityRule(9), FdrRule(9)):
-        assert judged("a", [edit("a", "")], {"a": -0.3}, rule).taken
-        assert not judged("a", [edit("a", "")], {"a": 0.3}, rule).taken
+        assert judged("a", [DELETES_A], {"a": -0.3}, rule).taken
+        refuted = judged("a", [DELETES_A], {"a": 0.3}, rule)
+        assert not refuted.taken and refuted.kept == ids("a")
+        assert refuted.fates[DELETES_A.id] is Fate.SLOT_LOSER
+
+
+@pytest.mark.parametrize(
+    ("beta", "kept", "fate"),
+    [
+        (-0.090, "", Fate.SELECTED),
+        (-0.030, "a", Fate.WAITING),
+        (0.090, "a", Fate.SLOT_LOSER),
+    ],
+)
+def test_under_probability_a_deletion_asks_for_harm_as_clear_as_the_help_that_admits(
+    beta: float, kept: str, fate: Fate
+) -> None:
+    """P(α > 0) is about 0.12, 0.35 and 0.88; a rule that retires at 0.05 would hold all three."""
+    rule = ProbabilityRule(9, admit=0.8, retire=0.05)
+    got = judged("a", [DELETES_A], {"a": beta}, rule)
+    assert (got.kept, got.fates[DELETES_A.id]) == (ids(kept), fate)
+    assert judged("a", [], {"a": beta}, rule).kept == ids("a"), "without the DELETE the chunk would have stayed"
+    if not kept:
+        assert got.reasons[ids("a")[0]].endswith("at most 0.2, and a DELETE names it")
+
+
+def test_under_fdr_a_deletion_is_a_hypothesis_of_its_own_and_harm_must_be_a_discovery() -> None:
+    rule = FdrRule(9, rate=0.1)
+    clear, unclear = (judged("a", [DELETES_A], {"a": beta}, rule) for beta in (-0.12, -0.04))
+    assert clear.fates[DELETES_A.id] is Fate.SELECTED and clear.kept == ()
+    assert unclear.fates[DELETES_A.id] is Fate.NOT_DISCOVERED and unclear.kept == ()
+    assert ", p = 0.0" in clear.reasons[DELETES_A.id] and ", p = 0.2" in unclear.reasons[DELETES_A.id]
+    accused = {"a": 0.1, "b": 0.2}
+    assert judged("ab", [], accused, rule).kept == judged("ab", [DELETES_A], accused, rule).kept == ids("ab")
 
 
 @pytest.mark.parametrize(

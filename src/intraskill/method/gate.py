@@ -3,11 +3,14 @@
 The published rule, ``positive_topk`` (`GateRule`):
 
 1. In a slot the new side wins when Σ β̂(adds) > Σ β̂(removes); a tie keeps the old side. DELETE is the same inequality
-   with nothing on the new side. Among several new sides the largest sum wins.
+   with nothing on the new side. Among several new sides the largest sum wins. The sum of a MERGE's or SPLIT's several
+   chunks is the fitted one: where they change one another's effect by w, Σ β̂ sees about two thirds of w
+   (docs/statistics.md).
 2. A winner stays only with β̂ > 0.
 3. Of these the K largest β̂, without padding.
 
-`ProbabilityRule` and `FdrRule` ask the same three questions of a posterior or of p-values (`gate_policies`).
+`ProbabilityRule` and `FdrRule` ask the same three questions of a posterior or of p-values (`gate_policies`). Under them
+a DELETE is a directed hypothesis, α < 0: it is taken when the harm is as clear as the help that admits a chunk.
 """
 
 from collections.abc import Mapping, Sequence
@@ -85,8 +88,10 @@ def decide(
     if differing := sorted(set(contributions.by_chunk) ^ set(everything.ids)):
         raise EditError(f"contributions and pool differ in chunks, {offenders(differing)}; fit on this very pool")
     contested = [slot for slot in slots(skill, edits) if len(slot.versions) > 1]
-    judged = judge(contributions, contested, rule, earlier)
-    found = _chunk_fates(skill, everything, contested, judged, rule.top_k)
+    accused = [chunk_id for edit in edits if edit.op == "DELETE" for chunk_id in edit.removes]
+    judged = judge(contributions, contested, accused, rule, earlier)
+    found = _chunk_fates(skill, everything, contested, accused, judged)
+    found |= _over_budget(found, everything, judged, rule.top_k)
     fates = {chunk_id: found[chunk_id] for chunk_id in everything.ids}
     reasons = {chunk_id: judged.chunk_words(chunk_id, fate) for chunk_id, fate in fates.items()}
     edit_fates = _edit_fates(edits, judged, fates)
@@ -105,9 +110,9 @@ def decide(
 
 
 def _chunk_fates(
-    skill: Skill, everything: Skill, contested: Sequence[Slot], judged: Judge, top_k: int
+    skill: Skill, everything: Skill, contested: Sequence[Slot], accused: Sequence[ChunkId], judged: Judge
 ) -> dict[str, Fate]:
-    """Slots first, then every chunk by itself, then the top K: the selected before the merely held, then by value."""
+    """Slots first, then every chunk by itself; one that a taken DELETE names leaves."""
     fates: dict[str, Fate] = {}
     for slot in contested:
         fates |= judged.losers(slot)
@@ -117,19 +122,25 @@ def _chunk_fates(
         for chunk_id in everything.ids
         if chunk_id not in fates
     }
+    condemned = [c for c in accused if fates[c] in _STAYS and judged.deletion(c) is Fate.SELECTED]
+    return fates | dict.fromkeys(condemned, Fate.UNLIKELY)
+
+
+def _over_budget(fates: Mapping[str, Fate], everything: Skill, judged: Judge, top_k: int) -> dict[str, Fate]:
+    """Return what the top K leave out: the selected stay before the merely held, then by value."""
     staying = [chunk_id for chunk_id in everything.ids if fates[chunk_id] in _STAYS]
     ranked = sorted(staying, key=lambda chunk_id: (_STAYS.index(fates[chunk_id]), -judged.value[chunk_id]))
-    return fates | dict.fromkeys(ranked[top_k:], Fate.BUDGET_EXCLUDED)
+    return dict.fromkeys(ranked[top_k:], Fate.BUDGET_EXCLUDED)
 
 
 def _edit_fates(edits: Sequence[Edit], judged: Judge, fates: Mapping[str, Fate]) -> dict[str, Fate]:
-    """Return SELECTED for an edit that changed the skill, else the fate of its strongest new chunk."""
+    """Return SELECTED for an edit that the gate takes, else the fate of its strongest new chunk or of its DELETE."""
     found: dict[str, Fate] = {}
     replaced: set[ChunkId] = set()
     for edit in sorted(edits, key=lambda edit: edit.op == "DELETE"):
         if edit.op == "DELETE":
-            taken = judged.deletes(edit.removes) and replaced.isdisjoint(edit.removes)
-            found[edit.id] = Fate.SELECTED if taken else Fate.SLOT_LOSER
+            (accused,) = edit.removes
+            found[edit.id] = Fate.SLOT_LOSER if accused in replaced else judged.deletion(accused)
         elif any(fates[chunk_id] is Fate.SELECTED for chunk_id in edit.added_ids):
             found[edit.id] = Fate.SELECTED
             replaced.update(edit.removes)

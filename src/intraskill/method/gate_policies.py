@@ -31,8 +31,8 @@ class Judge(Protocol):
     def standing(self, chunk_id: ChunkId, *, incumbent: bool) -> Fate:
         """Return SELECTED or HELD_AT_FLOOR for a chunk that may be in the skill, else why not."""
 
-    def deletes(self, removed: Sequence[ChunkId]) -> bool:
-        """Whether a DELETE of these chunks is taken."""
+    def deletion(self, chunk_id: ChunkId) -> Fate:
+        """Return SELECTED when a DELETE of this chunk is taken, else why not."""
 
     def chunk_words(self, chunk_id: ChunkId, fate: Fate) -> str:
         """Say why a chunk met its fate, with the numbers."""
@@ -44,14 +44,23 @@ class Judge(Protocol):
 def judge(
     contributions: Contributions,
     contested: Sequence[Slot],
+    accused: Sequence[ChunkId],
     rule: DecisionRule,
     earlier: Mapping[ChunkId, Evidence] | None,
 ) -> Judge:
-    """Return the judge of ``rule``; ``contested`` are the slots that have more than one version."""
+    """Return the judge of ``rule``.
+
+    Args:
+        contributions: of the pool.
+        contested: the slots that have more than one version.
+        accused: chunks that a DELETE names; each is a directed hypothesis of its own, α < 0.
+        rule: one of the three.
+        earlier: what earlier rounds said.
+    """
     if isinstance(rule, ProbabilityRule):
         return ByProbability(contributions, rule, earlier)
     if isinstance(rule, FdrRule):
-        return ByDiscovery(contributions, contested, rule)
+        return ByDiscovery(contributions, contested, accused, rule)
     return ByBeta(contributions, rule)
 
 
@@ -71,9 +80,9 @@ class ByBeta:
         """Selected if β̂ > 0."""
         return Fate.SELECTED if self.value[chunk_id] > 0.0 else Fate.NON_POSITIVE
 
-    def deletes(self, removed: Sequence[ChunkId]) -> bool:
+    def deletion(self, chunk_id: ChunkId) -> Fate:
         """The same inequality with nothing on the new side."""
-        return self._new_side_wins(Slot(tuple(removed), ()))
+        return Fate.SELECTED if self._new_side_wins(Slot((chunk_id,), ())) else Fate.SLOT_LOSER
 
     def chunk_words(self, chunk_id: ChunkId, fate: Fate) -> str:
         """β̂ ± SE and the fate."""
@@ -108,12 +117,19 @@ class ByBeta:
 
 
 class ByDiscovery(ByBeta):
-    """Benjamini–Hochberg over every chunk (α ≤ 0) and every contested slot (new − old ≤ 0)."""
+    """Benjamini–Hochberg over every chunk (α ≤ 0), contested slot (new − old ≤ 0) and DELETE (α ≥ 0)."""
 
-    def __init__(self, contributions: Contributions, contested: Sequence[Slot], rule: FdrRule) -> None:
+    def __init__(
+        self,
+        contributions: Contributions,
+        contested: Sequence[Slot],
+        accused: Sequence[ChunkId],
+        rule: FdrRule,
+    ) -> None:
         super().__init__(contributions, rule)
         covariance_JJ, _ = coefficient_covariance(contributions)
         challenges = [challenge for slot in contested for challenge in _challenges(slot)]
+        challenges += [Slot((chunk_id,), ()) for chunk_id in accused]
         contrasts = [_contrast(contributions, challenge) for challenge in challenges]
         num_chunks = len(contributions.chunk_ids)
         rows = np.array([*np.eye(num_chunks), *contrasts]).reshape(num_chunks + len(contrasts), num_chunks)
@@ -121,7 +137,7 @@ class ByDiscovery(ByBeta):
         errors = np.sqrt(np.maximum(np.einsum("hj,jk,hk->h", rows, covariance_JJ, rows), 0.0))
         degrees = contributions.degrees or max(contributions.num_pairs - num_chunks, 1)
         p_values = one_sided_p(values, errors, degrees)
-        names = [*contributions.chunk_ids, *(challenge.new for challenge in challenges)]
+        names = [*contributions.chunk_ids, *map(_name, challenges)]
         self._p = dict(zip(names, p_values.tolist(), strict=True))
         self._found = dict(zip(names, discoveries(p_values, rule.rate).tolist(), strict=True))
         self._rate = rule.rate
@@ -131,7 +147,7 @@ class ByDiscovery(ByBeta):
         able = [
             challenge.new
             for challenge in _challenges(slot)
-            if self._found[challenge.new] and any(self._found[chunk_id] for chunk_id in challenge.new)
+            if self._found[_name(challenge)] and any(self._found[chunk_id] for chunk_id in challenge.new)
         ]
         return _all_but(slot, self._best(able or [slot.old]))
 
@@ -139,9 +155,11 @@ class ByDiscovery(ByBeta):
         """Selected if its own hypothesis is rejected."""
         return Fate.SELECTED if self._found[chunk_id] else Fate.NOT_DISCOVERED
 
-    def deletes(self, removed: Sequence[ChunkId]) -> bool:
-        """A chunk that is no discovery leaves anyway."""
-        return not any(self._found[chunk_id] for chunk_id in removed)
+    def deletion(self, chunk_id: ChunkId) -> Fate:
+        """Taken when the harm is a discovery; a chunk that is no discovery leaves anyway, but not by this edit."""
+        if self._found[_name(Slot((chunk_id,), ()))]:
+            return Fate.SELECTED
+        return Fate.SLOT_LOSER if self._found[chunk_id] else Fate.NOT_DISCOVERED
 
     def chunk_words(self, chunk_id: ChunkId, fate: Fate) -> str:
         """β̂ ± SE, p and the fate."""
@@ -155,7 +173,7 @@ class ByDiscovery(ByBeta):
 
     def slot_words(self, slot: Slot) -> str:
         """The two sums and the p of their difference."""
-        p = f", p = {self._p[slot.new]:.4f}" if slot.new in self._p else ""
+        p = f", p = {self._p[_name(slot)]:.4f}" if _name(slot) in self._p else ""
         return super().slot_words(slot) + p
 
 
@@ -199,19 +217,28 @@ class ByProbability:
             return Fate.UNLIKELY
         return Fate.HELD_AT_FLOOR if incumbent else Fate.WAITING
 
-    def deletes(self, removed: Sequence[ChunkId]) -> bool:
-        """Taken when the chunk is unlikely to help."""
-        return all(self._probability[chunk_id] <= self._rule.retire for chunk_id in removed)
+    def deletion(self, chunk_id: ChunkId) -> Fate:
+        """Taken when P(α ≤ 0) ≥ admit, as any other edit, or when the chunk leaves anyway; refuted from P(> 0) ≥ admit.
+
+        Between the two it waits, and the chunk stays at the lowest exposure.
+        """
+        probability = self._probability[chunk_id]
+        if probability <= max(self._rule.retire, 1.0 - self._rule.admit):
+            return Fate.SELECTED
+        return Fate.SLOT_LOSER if probability >= self._rule.admit else Fate.WAITING
 
     def chunk_words(self, chunk_id: ChunkId, fate: Fate) -> str:
         """β̂ ± SE, the shrunk value, P(α > 0) and the fate."""
         rule, beta = self._rule, self._contributions.by_chunk[chunk_id]
         band = f"between {rule.retire:g} and {rule.admit:g}"
+        below = self._probability[chunk_id] <= rule.retire
         words = {
             Fate.SELECTED: f"at least {rule.admit:g} and among the top {rule.top_k}",
             Fate.HELD_AT_FLOOR: f"{band}, so it stays at the lowest exposure",
             Fate.WAITING: f"{band} by itself or against the other side of its slot, so it waits for more evidence",
-            Fate.UNLIKELY: f"at most {rule.retire:g}",
+            Fate.UNLIKELY: f"at most {rule.retire:g}"
+            if below
+            else f"at most {1.0 - rule.admit:g}, and a DELETE names it",
             Fate.BUDGET_EXCLUDED: f"enough to stay, but not among the top {rule.top_k}",
             Fate.SLOT_LOSER: "the other side of its slot is the better one",
         }
@@ -237,6 +264,11 @@ def _all_but(slot: Slot, winner: tuple[ChunkId, ...]) -> dict[ChunkId, Fate]:
 def _challenges(slot: Slot) -> list[Slot]:
     """Return the slot as duels of the old side with each new version."""
     return [Slot(slot.old, new) for new in slot.versions if new != slot.old]
+
+
+def _name(challenge: Slot) -> tuple[ChunkId, ...]:
+    """Return the name of a duel among the hypotheses: its new side, or for a DELETE both sides."""
+    return challenge.new or ("", *challenge.old)
 
 
 def _contrast(contributions: Contributions, slot: Slot) -> Vector:

@@ -20,6 +20,7 @@ class Fate(StrEnum):
     WAITING = "waiting"
     UNLIKELY = "unlikely_to_help"
     NOT_DISCOVERED = "not_discovered"
+    REFUSED_BY_PERSON = "refused_by_person"
 
 
 @dataclass(frozen=True, slots=True)
