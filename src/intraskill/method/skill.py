@@ -103,7 +103,7 @@ def parse_skill(markdown: str) -> Skill:
         SkillFormatError: for a duplicate or malformed chunk.
     """
     sections: list[list[str]] = [[]]
-    for line, fenced in _lines(markdown.replace("\r\n", "\n")):
+    for line, fenced in fenced_lines(markdown.replace("\r\n", "\n")):
         if line.startswith(_HEADING) and not fenced:
             sections.append([line.removeprefix(_HEADING).strip()])
         else:
@@ -128,14 +128,14 @@ def _check_text(where: str, text: str) -> None:
     """Refuse text that would not come back from the file as it went in."""
     if text != text.strip() or "\r" in text:
         raise SkillFormatError(f"{where} has outer blanks or carriage returns; strip it")
-    if any(line.startswith(_HEADING) and not fenced for line, fenced in _lines(text)):
+    if any(line.startswith(_HEADING) and not fenced for line, fenced in fenced_lines(text)):
         raise SkillFormatError(f"{where} holds a '### ' heading, which starts a chunk; split the chunk there")
-    *_, (_, still_open) = _lines(f"{text}\n")
+    *_, (_, still_open) = fenced_lines(f"{text}\n")
     if still_open:
         raise SkillFormatError(f"{where} has a code fence that is never closed; close it")
 
 
-def _lines(text: str) -> Iterator[tuple[str, bool]]:
+def fenced_lines(text: str) -> Iterator[tuple[str, bool]]:
     """Yield each line and whether it lies inside (or opens or closes) a code fence."""
     fence = ""
     for line in text.split("\n"):
