@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from method_records import chunk, ids
 
+from intraskill.method.edits import Op
 from intraskill.method.errors import EditError
 from intraskill.method.gate import Fate
-from intraskill.method.proposals import Ledger, Proposal, merge_proposals
+from intraskill.method.proposals import PERSON, Ledger, LedgerEntry, Proposal, merge_proposals
 from intraskill.method.skill import Chunk
 
 
@@ -82,3 +83,56 @@ def test_a_winner_and_an_empty_answer_block_nothing() -> None:
     assert not ledger.blocks(add("x"), 3, rounds=9)
     assert [entry.fate for entry in ledger.entries] == [Fate.SELECTED, Fate.NO_PROPOSAL]
     assert ledger.entries[0].edit_id == add("x").to_edit().id
+
+
+def test_a_waiting_proposal_has_not_lost_and_may_come_back_at_once() -> None:
+    assert not Ledger().record(2, add("x"), Fate.WAITING).blocks(add("x"), 3, rounds=9)
+    assert Ledger().record(2, add("x"), Fate.UNLIKELY).blocks(add("x"), 3, rounds=9)
+    assert Ledger().record(2, add("x"), Fate.REFUSED_BY_PERSON).blocks(add("x"), 3, rounds=9)
+
+
+def reworded(op: Op, targets: tuple[str, ...], body: str) -> Proposal:
+    return Proposal(op, targets, (Chunk("Any title", body),), "cause")
+
+
+BODY = "Open the product page, press the size of the request, then buy."
+
+
+def test_a_loser_that_comes_back_in_other_words_stays_away_too() -> None:
+    ledger = Ledger().record(2, reworded("ADD", (), BODY), Fate.NON_POSITIVE)
+    again = reworded("ADD", (), "Please press the request's size: open its product page, press the size, then buy.")
+    assert not ledger.blocks(again, 3, rounds=2), "another sentence"
+    closer = reworded("ADD", (), "First, press the sizes of the request; open the product page. Then buy it.")
+    assert not ledger.blocks(closer, 3, rounds=2), "an order of the steps is said"
+    same = reworded("ADD", (), "Press the sizes of the request; open the product page. Then please buy it.")
+    assert ledger.blocks(same, 3, rounds=2) and same.meaning != reworded("ADD", (), BODY).meaning
+    assert not ledger.blocks(reworded("REWRITE", ids("a"), same.chunks[0].body), 3, rounds=2), "another experiment"
+    assert not ledger.blocks(reworded("ADD", (), BODY.replace("then buy", "never buy")), 3, rounds=2)
+
+
+def test_the_text_that_a_winner_replaced_stays_away_for_a_while() -> None:
+    there = rewrite("a", "b")
+    ledger = Ledger().record(2, there, Fate.SELECTED, "better", replaced=[chunk("a")])
+    back = rewrite("b", "a")
+    assert ledger.blocks(back, 3, rounds=2) and ledger.blocks(add("a"), 3, rounds=2)
+    assert not ledger.blocks(back, 5, rounds=2)
+    assert not ledger.blocks(rewrite("b", "c"), 3, rounds=2)
+    assert not Ledger().record(2, there, Fate.SLOT_LOSER).blocks(back, 3, rounds=2)
+
+
+def test_a_refused_deletion_of_one_chunk_keeps_only_that_deletion_away() -> None:
+    delete = Proposal("DELETE", ids("a"), (), "harm")
+    ledger = Ledger().record(2, delete, Fate.SLOT_LOSER)
+    assert ledger.blocks(delete, 3, rounds=2)
+    assert not ledger.blocks(Proposal("DELETE", ids("b"), (), "harm"), 3, rounds=2)
+
+
+def test_an_entry_says_whose_proposal_it_was() -> None:
+    ledger = Ledger().record(1, add("x", "r1"), Fate.SELECTED).record(1, add("y", PERSON), Fate.SELECTED)
+    assert [entry.origin for entry in ledger.entries] == ["analyst", "person"]
+
+
+def test_an_entry_of_an_older_file_still_keeps_its_exact_equal_away() -> None:
+    entry = LedgerEntry(2, "add-1", "ADD", add("x").meaning, Fate.NON_POSITIVE)
+    assert Ledger((entry,)).blocks(add("x"), 3, rounds=2)
+    assert not Ledger((entry,)).blocks(add("y"), 3, rounds=2)

@@ -7,8 +7,14 @@ from dataclasses import dataclass, field, replace
 from intraskill.method.edits import Edit, Op
 from intraskill.method.errors import EditError
 from intraskill.method.gate import Fate
+from intraskill.method.likeness import Terms, alike, terms_of
 from intraskill.method.randomness import content_hash
 from intraskill.method.skill import Chunk, ChunkId
+
+PERSON = "person"
+"""Stands among the support of what a person proposed or rewrote."""
+_NO_LOSS = (Fate.SELECTED, Fate.WAITING, Fate.HELD_AT_FLOOR, Fate.NO_PROPOSAL)
+"""Fates that keep nothing away: waiting means that the next gate may add what this one could not see."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,16 @@ class Proposal:
         words = sorted(" ".join(re.findall(r"\w+", chunk.body.lower())) for chunk in self.chunks)
         return content_hash(sorted(self.targets), words)
 
+    @property
+    def terms(self) -> Terms:
+        """What the new text says, as `likeness.alike` compares it; titles do not count."""
+        return terms_of(chunk.body for chunk in self.chunks)
+
+    @property
+    def origin(self) -> str:
+        """``person`` or ``analyst``."""
+        return PERSON if PERSON in self.support else "analyst"
+
 
 def merge_proposals(proposals: Iterable[Proposal], *, limit: int) -> tuple[Proposal, ...]:
     """REDUCE: unite equals, keep at most one proposal per target, cap by support; input order does not matter.
@@ -96,6 +112,10 @@ class LedgerEntry:
         fate: what became of it.
         reason: the same in words.
         support: ids of the rollouts behind it.
+        origin: ``analyst`` or ``person``.
+        targets: ids of the chunks that it would replace.
+        terms: `Proposal.terms`, sorted.
+        replaced: terms of each text that it took out of the skill, when it was taken.
     """
 
     round_index: int
@@ -105,32 +125,68 @@ class LedgerEntry:
     fate: Fate
     reason: str = ""
     support: tuple[str, ...] = ()
+    origin: str = "analyst"
+    targets: tuple[ChunkId, ...] = ()
+    terms: tuple[str, ...] = ()
+    replaced: tuple[tuple[str, ...], ...] = ()
+
+    def lost_as(self, proposal: Proposal) -> bool:
+        """Whether this is a loss of a proposal that says the same of the same chunks."""
+        if self.fate in _NO_LOSS:
+            return False
+        same_place = self.op == proposal.op and set(self.targets) == set(proposal.targets)
+        return self.meaning == proposal.meaning or (same_place and alike(frozenset(self.terms), proposal.terms))
+
+    def took_out(self, proposal: Proposal) -> bool:
+        """Whether this edit was taken and a new text of the proposal says what it took out: A → B → A."""
+        new = [terms_of([chunk.body]) for chunk in proposal.chunks]
+        return self.fate is Fate.SELECTED and any(alike(frozenset(old), text) for old in self.replaced for text in new)
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Every proposal so far, oldest first; it keeps an equal loser away for some rounds."""
+    """Every proposal so far, oldest first; it keeps an equal loser, and the text that a winner replaced, away."""
 
     entries: tuple[LedgerEntry, ...] = field(default=())
 
-    def record(self, round_index: int, proposal: Proposal | None, fate: Fate, reason: str = "") -> "Ledger":
-        """Return a ledger with one more entry; ``proposal`` is ``None`` when an analyst found nothing to propose."""
+    def record(
+        self, round_index: int, proposal: Proposal | None, fate: Fate, reason: str = "", replaced: Sequence[Chunk] = ()
+    ) -> "Ledger":
+        """Return a ledger with one more entry.
+
+        Args:
+            round_index: round t.
+            proposal: ``None`` when an analyst found nothing to propose.
+            fate: what became of it.
+            reason: the same in words.
+            replaced: the chunks that it took out of the skill, when it was taken.
+        """
         if proposal is None:
             entry = LedgerEntry(round_index, "", "", "", fate, reason)
         else:
             edit = proposal.to_edit()
-            entry = LedgerEntry(round_index, edit.id, edit.op, proposal.meaning, fate, reason, proposal.support)
+            entry = LedgerEntry(
+                round_index=round_index,
+                edit_id=edit.id,
+                op=edit.op,
+                meaning=proposal.meaning,
+                fate=fate,
+                reason=reason,
+                support=proposal.support,
+                origin=proposal.origin,
+                targets=proposal.targets,
+                terms=tuple(sorted(proposal.terms)),
+                replaced=tuple(tuple(sorted(terms_of([chunk.body]))) for chunk in replaced),
+            )
         return Ledger((*self.entries, entry))
 
     def blocks(self, proposal: Proposal, round_index: int, *, rounds: int) -> bool:
-        """Whether an equal proposal lost within the last ``rounds`` rounds before ``round_index``."""
+        """Whether an equal proposal lost, or took this very text out, in the last ``rounds`` rounds."""
         return any(
-            entry.meaning == proposal.meaning
-            and entry.fate is not Fate.SELECTED
-            and round_index - entry.round_index <= rounds
+            round_index - entry.round_index <= rounds and (entry.lost_as(proposal) or entry.took_out(proposal))
             for entry in self.entries
         )
 
     def admissible(self, proposals: Sequence[Proposal], round_index: int, *, rounds: int) -> tuple[Proposal, ...]:
-        """Return the proposals that no equal recent loser keeps away."""
+        """Return the proposals that nothing recent keeps away."""
         return tuple(p for p in proposals if not self.blocks(p, round_index, rounds=rounds))
