@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from intraskill.environments.protocol import Opening, Outcome, ToolSpec
+from intraskill.method.edits import Edit
 from intraskill.method.errors import ConfigError, SplitError, offenders
 from intraskill.method.proposals import Proposal
 from intraskill.method.randomness import content_hash, uniform
@@ -49,6 +50,25 @@ class PlantedChunk:
         return Chunk(self.title, f"Applies when: the planted task asks for it.\nProcedure: {self.title.lower()}.")
 
 
+@dataclass(frozen=True, slots=True)
+class PlantedEdit:
+    """An edit that an analyst may find while the skill holds what it removes and lacks what it adds.
+
+    Attributes:
+        removes: titles of chunks that it takes out.
+        adds: titles of missing chunks that it puts in; they come by this edit only, never as an ADD of their own.
+    """
+
+    removes: tuple[str, ...]
+    adds: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "removes", tuple(self.removes))
+        object.__setattr__(self, "adds", tuple(self.adds))
+        if not self.removes:
+            raise ConfigError(f"a planted edit removes something; a missing chunk alone is an ADD, got {self.adds}")
+
+
 DEFAULT_CHUNKS = (
     PlantedChunk("Read the whole request", 0.20),
     PlantedChunk("Compare before choosing", 0.15),
@@ -77,6 +97,7 @@ class PlantedWorld:
         learning_rate: share of what is left that one step absorbs of a chunk whose every sibling succeeds.
         drift: change of every success probability per training step.
         fault_rate: share of episodes that break technically.
+        edits: MERGE, SPLIT, DELETE and further REWRITE that an analyst may find; mappings do too.
     """
 
     seed: int = 0
@@ -90,6 +111,7 @@ class PlantedWorld:
     learning_rate: float = 0.05
     drift: float = 0.0
     fault_rate: float = 0.0
+    edits: tuple[PlantedEdit, ...] = field(default=(), repr=False)
     family: str = field(default="planted", init=False)
     reward_parts: tuple[str, ...] = field(default=("r_strict", "r_half"), init=False)
     by_id: Mapping[ChunkId, PlantedChunk] = field(init=False, repr=False, compare=False)
@@ -97,6 +119,8 @@ class PlantedWorld:
     def __post_init__(self) -> None:
         chunks = tuple(c if isinstance(c, PlantedChunk) else PlantedChunk(**c) for c in self.chunks)
         object.__setattr__(self, "chunks", chunks)
+        edits = tuple(e if isinstance(e, PlantedEdit) else PlantedEdit(**e) for e in self.edits)
+        object.__setattr__(self, "edits", edits)
         object.__setattr__(self, "interactions", tuple((a, b, float(w)) for a, b, w in self.interactions))
         object.__setattr__(self, "by_id", {planted.chunk.id: planted for planted in chunks})
         if unknown := sorted(set(self.tasks_per_split) - set(SPLITS)):
@@ -105,6 +129,7 @@ class PlantedWorld:
             raise ConfigError(f"grades must be 1 or more, got {self.grades}")
         titles = {planted.title for planted in chunks}
         named = {t for a, b, _ in self.interactions for t in (a, b)} | {c.replaces for c in chunks if c.replaces}
+        named |= {title for edit in edits for title in (*edit.removes, *edit.adds)}
         if len(self.by_id) < len(chunks) or named - titles:
             raise ConfigError(
                 f"planted titles must be unique, and these must exist, {offenders(sorted(named - titles))}"
@@ -112,8 +137,8 @@ class PlantedWorld:
 
     @property
     def version(self) -> str:
-        """Hash of everything that could change a reward."""
-        return content_hash("planted-1", repr(self))
+        """Hash of everything that could change a reward or a proposal."""
+        return content_hash("planted-1", repr(self), *([repr(self.edits)] if self.edits else []))
 
     @property
     def tools(self) -> Sequence[ToolSpec]:
@@ -179,28 +204,38 @@ class PlantedWorld:
         return not self.interactions and not self.broken and low >= -1e-12 and high <= 1.0 + 1e-12
 
     def propose(self, rollouts: Sequence[Rollout], skill: Skill) -> tuple[Proposal, ...]:
-        """Act as analyst: an empty skill gets the draft; a failure reveals every missing chunk that would fit.
+        """Act as analyst: an empty skill gets the draft; a failure reveals every missing chunk and edit that would fit.
 
         A missing chunk with ``replaces`` comes as a REWRITE while its target is in the skill, the others as ADD.
         """
         failed = sorted(f"{r.task_id}#{r.sample}" for r in rollouts if r.reward is not None and r.reward < 1.0)
-        titles = {self.by_id[chunk_id].title: chunk_id for chunk_id in skill.ids if chunk_id in self.by_id}
-        proposals = []
+        if not failed:
+            return ()
+        present = {self.by_id[chunk_id].title: chunk_id for chunk_id in skill.ids if chunk_id in self.by_id}
+        by_edit = {title for edit in self.edits for title in edit.adds}
+        found: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
         for planted in self.chunks:
             wanted = planted.missing if skill.chunks else not planted.missing
-            if not failed or not wanted or planted.title in titles:
-                continue
-            target = titles.get(planted.replaces or "")
-            proposals.append(
-                Proposal(
-                    op="REWRITE" if target else "ADD",
-                    targets=(target,) if target else (),
-                    chunks=(planted.chunk,),
-                    root_cause=f"planted: {planted.title} is missing",
-                    support=tuple(failed),
-                )
+            if wanted and planted.title not in {*present, *by_edit}:
+                found.append(((planted.replaces,) if planted.replaces in present else (), (planted.title,)))
+        for edit in self.edits if skill.chunks else ():
+            if set(edit.removes) <= set(present) and present.keys().isdisjoint(edit.adds):
+                found.append((edit.removes, edit.adds))
+        by_title = {planted.title: planted.chunk for planted in self.chunks}
+        return tuple(
+            _proposal(
+                tuple(present[title] for title in removes if title),
+                tuple(by_title[title] for title in adds),
+                tuple(failed),
             )
-        return tuple(proposals)
+            for removes, adds in found
+        )
+
+
+def _proposal(targets: tuple[ChunkId, ...], chunks: tuple[Chunk, ...], support: tuple[str, ...]) -> Proposal:
+    missing = " and ".join(chunk.title for chunk in chunks)
+    cause = f"planted: {missing} is missing" if chunks else "planted: it only harms"
+    return Proposal(Edit(targets, chunks).op, targets, chunks, cause, support)
 
 
 class PlantedSession:
