@@ -58,8 +58,16 @@ class ArtifactError(IntraSkillError, RuntimeError):
     """A file of a run directory is missing, corrupt, or belongs to another plan."""
 
 
+class UnboundPairError(IntraSkillError, ValueError):
+    """A checkpoint, a skill and a world are not the ones that a bound pair names."""
+
+
 class EngineError(IntraSkillError, RuntimeError):
     """An engine cannot be reached, breaks, or does not sample from the policy that is trained."""
+
+
+class RankError(IntraSkillError, RuntimeError):
+    """One of several processes that train together failed or ended; the others were ended with it."""
 
 
 class NothingToLearnError(IntraSkillError, RuntimeError):
