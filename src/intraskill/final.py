@@ -5,6 +5,7 @@ from typing import Any, cast
 
 from intraskill.arms import bare_arm, plan_arm, run_scored_arm, task_means, task_success
 from intraskill.assembly import Run, panel
+from intraskill.bound_pair import PAIR_FILE, pair_of, write_pair
 from intraskill.method.intervals import mean_interval, paired_bootstrap, paired_counts
 from intraskill.method.rollouts import Rollout
 from intraskill.method.skill import parse_skill
@@ -17,7 +18,11 @@ COMPARED = (("start_free", "final_free"), ("final_free", "final_pair"), ("start_
 
 
 def compare_start_and_final(run: Run, last_round: int) -> None:
-    """Evaluate both checkpoints on the same tasks and write ``final/final.json``; the learner ends at the final one."""
+    """Evaluate both checkpoints on the same tasks and write ``final/final.json``; the learner ends at the final one.
+
+    ``pair.json`` binds the final pair, also when nothing is compared.
+    """
+    write_pair(run.root / PAIR_FILE, pair_of(run.round_directory(last_round), run.environment.family))
     if run.config.final.tasks == 0:
         return
     directory = run.root / "final"

@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from intraskill.commands import Verb
+from intraskill.commands import Verb, skill_export
 from intraskill.method.errors import ConfigError
 
 
@@ -20,6 +20,7 @@ def add(verb: Verb) -> None:
 
     action("show", "print the skill as the policy sees it", _show).add_argument("source", metavar="RUN_OR_FILE")
     action("lint", "say what is wrong with a skill", _lint).add_argument("source", metavar="RUN_OR_FILE")
+    skill_export.add(action)
 
 
 def _without_overrides(
