@@ -26,11 +26,10 @@ from intraskill.runtime.records import from_json, to_json
 from intraskill.runtime.run_directory import (
     PartialLog,
     directory_written_whole,
-    read_json,
     read_jsonl,
-    write_json,
     write_jsonl,
 )
+from intraskill.saved_states import load_newest, save_state
 
 FLAT = 1e-9
 """Reward SD below which a group carries no signal."""
@@ -110,7 +109,7 @@ def _train_steps(run: Run, directory: Path, round_index: int, groups: Sequence[G
         note = reward_note([reward for result in results for reward in result.rewards])
         run.monitor.advance(step + 1, tokens=values["train/sampled_tokens"], note=note)
         if (step + 1) % run.config.grpo.save_every_steps == 0 and step + 1 < steps:
-            _save(run, states, step + 1, log.count())
+            save_state(run.learner, states, step + 1, {"lines": log.count()})
     with directory_written_whole(directory / "checkpoint") as aside:
         run.learner.save(aside)
     log.commit()
@@ -118,24 +117,11 @@ def _train_steps(run: Run, directory: Path, round_index: int, groups: Sequence[G
 
 def _resume(run: Run, states: Path, round_index: int) -> tuple[int, int]:
     """Load the newest saved state of this round, or the last round's checkpoint; return the next step and lines."""
-    saved = sorted(path for path in states.glob("step_*") if (path / "progress.json").exists())
-    if not saved:
+    facts = load_newest(run.learner, states)
+    if facts is None:
         run.learner.load(run.round_directory(round_index - 1) / "checkpoint")
         return 0, 0
-    progress = read_json(saved[-1] / "progress.json")
-    run.learner.load(saved[-1])
-    return int(progress["step"]), int(progress["lines"])
-
-
-def _save(run: Run, states: Path, step: int, lines: int) -> None:
-    states.mkdir(exist_ok=True)
-    name = f"step_{step:06d}"
-    with directory_written_whole(states / name) as aside:
-        run.learner.save(aside)
-        write_json(aside / "progress.json", {"step": step, "lines": lines})
-    for older in states.glob("step_*"):
-        if older.name != name:
-            shutil.rmtree(older)
+    return int(facts["step"]), int(facts["lines"])
 
 
 def run_step(run: Run, groups: Sequence[Group], skill: Skill) -> list[GroupResult]:

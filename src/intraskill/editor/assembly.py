@@ -1,0 +1,147 @@
+"""Put an editor's run together from its config: workbench, editor policy, trials, run directory."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from intraskill.assembly import learner_of
+from intraskill.config import Config, check
+from intraskill.editor.domain import Stream, Workbench
+from intraskill.editor.environment import EditorEnvironment
+from intraskill.editor.trials import Trials
+from intraskill.factories import imported
+from intraskill.method.editor_actions import ACTIONS, ActionName
+from intraskill.method.errors import ConfigError, SplitError
+from intraskill.method.evidence import EvidenceLimits
+from intraskill.method.firewall import Firewall
+from intraskill.provenance import about, check_provenance, plan_of
+from intraskill.runtime.learner import Learner
+from intraskill.runtime.run_directory import claim
+from intraskill.runtime.tracking import Metrics, Monitor, Silence
+
+DOMAINS = {
+    "planted": "intraskill.editor.domains.planted:planted",
+    "shop": "intraskill.editor.domains.shop:shop",
+    "documents": "intraskill.editor.domains.documents:documents",
+    "workbooks": "intraskill.editor.domains.workbooks:workbooks",
+    "dialogues": "intraskill.editor.domains.dialogues:dialogues",
+}
+
+
+@dataclass
+class EditorRun:
+    """Everything that the stages of an editor's run share.
+
+    Attributes:
+        config: resolved and checked.
+        root: the run directory.
+        workbench: domain, worker, verifier.
+        environment: where edit states are placed.
+        learner: the editor policy and its optimizer.
+        trials: worker and verifier, each call made once.
+        limits: sizes of the evidence.
+        tokens: counts tokens as the editor's tokenizer does.
+        metrics: the metric log.
+        monitor: whoever watches.
+    """
+
+    config: Config
+    root: Path
+    workbench: Workbench
+    environment: EditorEnvironment
+    learner: Learner
+    trials: Trials
+    limits: EvidenceLimits
+    tokens: Callable[[str], int]
+    metrics: Metrics
+    monitor: Monitor
+
+
+def assemble_editor(config: Config, monitor: Monitor | None = None) -> EditorRun:
+    """Build an editor's run and claim its directory.
+
+    Raises:
+        ConfigError: for a config that makes no sense.
+        ArtifactError: when the directory belongs to another plan, domain or start weights.
+    """
+    run = editor_bench(config, Path(config.run_dir), monitor)
+    facts = about(run.learner, run.environment) | {"domain": run.workbench.domain.version}
+    claim(run.root, plan_of(config), facts)
+    check_provenance(run.root, facts)
+    return run
+
+
+def editor_bench(config: Config, root: Path, monitor: Monitor | None = None) -> EditorRun:
+    """Build everything an editor needs, with its files under ``root``, and claim nothing."""
+    check(config)
+    limits = limits_of(config)
+    workbench = workbench_of(config, root)
+    allowed = allowed_actions(config.editor.actions)
+    firewall = Firewall(workbench.domain.secrets)
+    environment = EditorEnvironment(firewall, allowed, terse=config.editor.terse)
+    learner = learner_of(config, environment)
+    trials = Trials(workbench.worker, workbench.verifier, root / "trials.jsonl")
+    tokens = token_counter(learner)
+    metrics = Metrics(root / "metrics.jsonl")
+    shown = monitor or Silence()
+    return EditorRun(config, root, workbench, environment, learner, trials, limits, tokens, metrics, shown)
+
+
+def limits_of(config: Config) -> EvidenceLimits:
+    """Return the limits of the config.
+
+    Raises:
+        ConfigError: when a prompt and an answer together exceed the context.
+    """
+    editor, rollout = config.editor, config.rollout
+    if editor.prompt_tokens + rollout.max_new_tokens > rollout.max_context:
+        raise ConfigError(
+            f"editor.prompt_tokens={editor.prompt_tokens} and rollout.max_new_tokens={rollout.max_new_tokens} exceed "
+            f"rollout.max_context={rollout.max_context}; raise it, or lower one of the two"
+        )
+    return EvidenceLimits(editor.batch, editor.view_steps, editor.characters, editor.prompt_tokens)
+
+
+def allowed_actions(names: list[str]) -> tuple[ActionName, ...]:
+    """Return the actions that are switched on, in their own order.
+
+    Raises:
+        ConfigError: for an unknown name, or none.
+    """
+    if unknown := [name for name in names if name not in ACTIONS]:
+        raise ConfigError(f"editor.actions has {unknown[0]!r}; choose from {', '.join(ACTIONS)}")
+    if not names:
+        raise ConfigError(f"editor.actions is empty; choose from {', '.join(ACTIONS)}")
+    return tuple(name for name in ACTIONS if name in names)
+
+
+def workbench_of(config: Config, root: Path) -> Workbench:
+    """Build domain, worker and verifier.
+
+    Raises:
+        ConfigError: for a factory that cannot be imported, or what it raises.
+    """
+    name = config.editor.domain
+    factory = cast(Callable[[Config, Path], Workbench], imported(DOMAINS.get(name, name)))
+    return factory(config, root)
+
+
+def token_counter(learner: Learner) -> Callable[[str], int]:
+    """Return how the editor's tokenizer counts; an editor without one counts words."""
+    policy = getattr(learner, "policy", None)
+    if policy is None:
+        return lambda text: len(text.split())
+    return lambda text: len(policy.tokenizer.encode(text, add_special_tokens=False))
+
+
+def streams_of(run: EditorRun, part: str) -> tuple[Stream, ...]:
+    """Return the streams of a part.
+
+    Raises:
+        SplitError: when there are none.
+    """
+    found = tuple(run.workbench.domain.streams("train" if part == "train" else "held_out"))
+    if not found:
+        raise SplitError(f"editor.domain={run.config.editor.domain} has no {part} streams; give it more evidence")
+    return found

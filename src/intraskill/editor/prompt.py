@@ -1,0 +1,55 @@
+"""What the editor reads: the format of its answer, the numbered skill, the evidence, the drafts."""
+
+from collections.abc import Callable, Sequence
+
+from intraskill.method.editor_actions import ACTIONS, TARGETS, WRITES, ActionName
+from intraskill.method.evidence import Unit
+from intraskill.method.skill import Chunk, Skill
+
+TERSE_SYSTEM = "You edit a skill."
+MEANINGS: dict[ActionName, str] = {
+    "CREATE": "add a rule that is missing",
+    "UPDATE": "write a chunk anew that is wrong or unclear",
+    "MERGE": "put chunks that overlap into one",
+    "PRUNE": "take out a chunk that misleads or fits one case only",
+    "NOOP": "leave the skill as it is",
+}
+
+
+def system_prompt(actions: Sequence[ActionName] = ACTIONS) -> str:
+    """Return the editor's instructions: the actions that are allowed and the form of an answer."""
+    lines = [
+        "You edit a written skill that another agent reads before it works.",
+        "You see the skill, its chunks numbered, and a piece of evidence. Decide on the one edit that the evidence",
+        "supports. Write rules that transfer to other tasks; never a name, a number or a text of one task.",
+        "",
+        "Answer with exactly one action and nothing else. Its first line is one of:",
+    ]
+    lines += [f"{_form(name)}   {MEANINGS[name]}" for name in ACTIONS if name in actions]
+    lines += ["After CREATE, UPDATE and MERGE comes the new chunk: a line '### Title', an empty line, and its text;"]
+    lines += ["or, where the evidence brings drafts, a line such as 'draft 1' to take one as it is."]
+    return "\n".join(lines)
+
+
+def user_prompt(skill: Skill, units: Sequence[Unit], drafts: Sequence[Chunk]) -> str:
+    """Return skill, evidence and drafts as the editor sees them."""
+    parts = ["# Skill", numbered(skill) or "(empty)", "# Evidence", *(unit.text for unit in units)]
+    if drafts:
+        parts += ["# Drafts", *(f"draft {i}\n{chunk.render()}" for i, chunk in enumerate(drafts, start=1))]
+    return "\n\n".join(parts)
+
+
+def numbered(skill: Skill) -> str:
+    """Return the skill's chunks, each under its number, from 1."""
+    chunks = (f"[{i}]\n{chunk.render()}" for i, chunk in enumerate(skill.chunks, start=1))
+    return "\n\n".join(part for part in (skill.preamble, *chunks) if part)
+
+
+def evidence_room(skill: Skill, limit: int, tokens: Callable[[str], int]) -> int:
+    """Return how many of ``limit`` tokens the instructions and the skill leave for evidence."""
+    return limit - tokens(system_prompt()) - tokens(user_prompt(skill, (), ()))
+
+
+def _form(name: ActionName) -> str:
+    numbers = {"no": "", "one": " N", "two or more": " N M …"}[TARGETS[name]]
+    return f"{name}{numbers}" + (" + new chunk" if name in WRITES else "")

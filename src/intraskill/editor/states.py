@@ -1,0 +1,81 @@
+"""Local edit states: the skill so far, the next evidence, and the anchors on which an edit of it is tried."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from intraskill.editor.domain import Domain, Query, Stream
+from intraskill.editor.prompt import evidence_room
+from intraskill.method.evidence import EvidenceLimits, Order, Unit, arranged, batches
+from intraskill.method.randomness import shuffled
+from intraskill.method.skill import Chunk, Skill
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """One pass over one stream, between two edits.
+
+    Attributes:
+        id: address of the pass, such as ``train/world-3/pass-0``.
+        skill: z_{t−1}.
+        rest: evidence not yet read, in the order of this pass.
+        step: t, from 0.
+    """
+
+    id: str
+    skill: Skill
+    rest: tuple[Unit, ...]
+    step: int = 0
+
+    def after(self, skill: Skill, read: int) -> "Chain":
+        """Return the chain with z_t and without the ``read`` units that were just read."""
+        return Chain(self.id, skill, self.rest[read:], self.step + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class EditState:
+    """What one edit decision sees, and what it is tried on: (z_{t−1}, x_t, q, V).
+
+    Attributes:
+        id: unique in a run.
+        skill: z_{t−1}.
+        units: x_t, cut to the prompt's size.
+        anchors: queries to try an edit on; empty when the evidence names none, and then nothing can be learnt here.
+    """
+
+    id: str
+    skill: Skill
+    units: tuple[Unit, ...]
+    anchors: tuple[Query, ...]
+
+    @property
+    def drafts(self) -> tuple[Chunk, ...]:
+        """The drafts that came with the evidence, each text once, in order."""
+        return tuple({chunk.id: chunk for unit in self.units for chunk in unit.drafts}.values())
+
+
+def begin(stream: Stream, number: int, *, order: Order, seed: int) -> Chain:
+    """Return pass ``number`` over a stream, its evidence arranged."""
+    return Chain(f"{stream.id}/pass-{number}", stream.skill, arranged(stream.units, order, seed))
+
+
+def next_state(
+    chain: Chain, domain: Domain, limits: EvidenceLimits, tokens: Callable[[str], int], *, anchors: int, seed: int
+) -> EditState:
+    """Return what the chain's next edit sees.
+
+    Args:
+        chain: with evidence left.
+        domain: knows the queries.
+        limits: sizes of a batch.
+        tokens: counts the tokens of a text as the editor's tokenizer does.
+        anchors: most queries to try an edit on, drawn by address from those that the evidence names.
+        seed: of the run.
+
+    Raises:
+        ConfigError: when the skill alone fills the prompt.
+    """
+    room = evidence_room(chain.skill, limits.tokens, tokens)
+    units = batches(chain.rest[: limits.batch], limits, tokens, room=room)[0]
+    named = {query_id for unit in units for query_id in unit.anchors}
+    chosen = shuffled(named, seed, "anchors", chain.id, chain.step)[:anchors]
+    return EditState(f"{chain.id}/step-{chain.step}", chain.skill, units, tuple(map(domain.query, chosen)))

@@ -1,0 +1,269 @@
+"""Training an editor: edit states, G answers each, rollback rewards, GRPO; resumable at every saved step.
+
+B passes over streams of evidence run side by side. Every optimizer step reads the next evidence of each, samples G
+edits, tries them on the anchors, updates, and goes on with one of the valid edits. A pass that has read everything
+gives its place to a new one.
+"""
+
+import re
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any, cast
+
+from intraskill.arms import reward_note
+from intraskill.config import Config
+from intraskill.editor.assembly import EditorRun, assemble_editor, streams_of
+from intraskill.editor.environment import FAMILY
+from intraskill.editor.passes import EMPTY, compile_streams, summary, worth
+from intraskill.editor.scoring import Scored, score_answers
+from intraskill.editor.states import Chain, begin, next_state
+from intraskill.method.errors import NothingToLearnError
+from intraskill.method.evidence import Order
+from intraskill.method.randomness import child_seed, shuffled, uniform
+from intraskill.method.rollouts import Episode, Group, GroupResult
+from intraskill.method.skill import BARE, Skill
+from intraskill.method.tasks import Task
+from intraskill.runtime.records import from_json, to_json
+from intraskill.runtime.run_directory import (
+    PartialLog,
+    directory_written_whole,
+    is_sealed,
+    seal,
+    verify,
+    write_json,
+    write_jsonl,
+    write_text,
+)
+from intraskill.runtime.run_lock import locked
+from intraskill.runtime.tracking import Monitor
+from intraskill.saved_states import load_newest, save_state
+from intraskill.training import with_signal
+
+Place = tuple[str, int, Chain]
+"""A stream's id, the number of the pass, and the pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """The B passes under way, and how many were begun."""
+
+    places: tuple[Place, ...]
+    begun: int
+
+
+def train_editor(config: Config, monitor: Monitor | None = None) -> Path:
+    """Train an editor, or what is left of it, compare it on held-out streams, and return the run directory.
+
+    Raises:
+        IntraSkillError: with one clear sentence; what was saved stays, the same command continues.
+    """
+    run = assemble_editor(config, monitor)
+    with locked(run.root):
+        try:
+            directory = run.root / "editor"
+            if is_sealed(directory):
+                verify(directory)
+                run.learner.load(directory / "checkpoint")
+            else:
+                _train(run, directory)
+            _evaluate(run)
+        finally:
+            run.metrics.close()
+    return run.root
+
+
+def _train(run: EditorRun, directory: Path) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    log, states, steps = PartialLog(directory / "train.jsonl"), run.root / "train_state", run.config.editor.steps
+    first, lines, passes = _resume(run, states)
+    log.keep(lines)
+    run.metrics.rewind(0, "editor", first)
+    run.monitor.stage(0, "editor", steps)
+    for step in range(first, steps):
+        began = time.perf_counter()
+        scored = edit_step(run, passes, step)
+        chosen = with_signal(_groups(scored, step), run.config.grpo.groups_per_step)
+        updates = run.learner.update(chosen) if chosen else {}
+        log.append([_row(one, step) for one in scored])
+        metrics = step_metrics(scored, len(chosen)) | updates | {"editor/step_s": round(time.perf_counter() - began, 3)}
+        run.metrics.log(0, "editor", step, metrics)
+        run.monitor.advance(
+            step + 1, note=reward_note([r for one in scored for x in one.rollouts if (r := x.reward) is not None])
+        )
+        passes = _follow(run, passes, scored, step)
+        if (step + 1) % run.config.grpo.save_every_steps == 0 and step + 1 < steps:
+            save_state(run.learner, states, step + 1, {"lines": log.count(), "passes": _packed(passes)})
+    with directory_written_whole(directory / "checkpoint") as aside:
+        run.learner.save(aside)
+    log.commit()
+    seal(directory)
+
+
+def edit_step(run: EditorRun, passes: Passes, step: int) -> list[Scored]:
+    """Sample and score G edits of every pass's next state.
+
+    Raises:
+        NothingToLearnError: when no answer could be scored, for faults.
+    """
+    editor, seed, size = run.config.editor, run.config.seed, run.config.grpo.group_size
+    states = [
+        next_state(chain, run.workbench.domain, run.limits, run.tokens, anchors=editor.anchors, seed=seed)
+        for _, _, chain in passes.places
+    ]
+    episodes = [
+        Episode(task, EMPTY, BARE, sample, child_seed(seed, "edit", step, task.id, sample))
+        for task in run.environment.place(states)
+        for sample in range(size)
+    ]
+    flat = run.learner.run(episodes)
+    groups = [flat[i * size : (i + 1) * size] for i in range(len(states))]
+    scored = score_answers(states, groups, run.environment, run.trials, kind=editor.reward, seed=seed)
+    named = any(one.state.anchors for one in scored)
+    if named and not any(rollout.reward is not None for one in scored for rollout in one.rollouts):
+        reasons = [*run.trials.faults[:1], *(r.fault for one in scored for r in one.rollouts if r.fault)]
+        raise NothingToLearnError(
+            f"none of {len(flat)} edits of step {step} could be scored, first: {reasons[0]}; mend worker or verifier "
+            "and run the same command again"
+        )
+    return scored
+
+
+def begin_passes(run: EditorRun, places: Sequence[Place], begun: int) -> Passes:
+    """Fill the places of finished passes with new ones; streams come in an order that is drawn anew for every tour."""
+    streams = {stream.id: stream for stream in streams_of(run, "train")}
+    order, seed = cast(Order, run.config.editor.order), run.config.seed
+    filled: list[Place] = []
+    for place in [*places, *[None] * (run.config.grpo.groups_per_step - len(places))]:
+        if place is not None and place[2].rest:
+            filled.append(place)
+            continue
+        tour, number = divmod(begun, len(streams))
+        stream_id = shuffled(streams, seed, "tour", tour)[number]
+        filled.append((stream_id, begun, begin(streams[stream_id], begun, order=order, seed=seed)))
+        begun += 1
+    return Passes(tuple(filled), begun)
+
+
+def _follow(run: EditorRun, passes: Passes, scored: Sequence[Scored], step: int) -> Passes:
+    """Go on with one edit of each state."""
+    places = []
+    for (stream_id, number, chain), one in zip(passes.places, scored, strict=True):
+        skill = followed(one, run.config.editor.follow, run.config.seed, step)
+        places.append((stream_id, number, chain.after(skill, len(one.state.units))))
+    return begin_passes(run, places, passes.begun)
+
+
+def followed(one: Scored, rule: str, seed: int, step: int) -> Skill:
+    """Return the skill of any valid edit, or of the best rewarded one; the old skill when no edit is valid."""
+    valid = [i for i, made in enumerate(one.attempts) if not made.invalid]
+    if not valid:
+        return one.state.skill
+    draw = {i: uniform(seed, "follow", step, one.state.id, i) for i in valid}
+    best = {i: one.rollouts[i].reward or 0.0 for i in valid} if rule == "best" else dict.fromkeys(valid, 0.0)
+    return one.attempts[max(valid, key=lambda i: (best[i], draw[i]))].skill
+
+
+def step_metrics(scored: Sequence[Scored], used: int) -> dict[str, Any]:
+    """Return what a step showed: rewards, action shares, reasons of invalid answers, and the control's score."""
+    attempts = [made for one in scored for made in one.attempts]
+    rewards = [r.reward for one in scored for r in one.rollouts if r.reward is not None]
+    control = [score for one in scored for score in one.control if score is not None]
+    actions = Counter(made.action.name for made in attempts if made.action and not made.invalid)
+    invalid = Counter(made.invalid for made in attempts if made.invalid)
+    return {
+        "editor/reward": fmean(rewards) if rewards else None,
+        "editor/control": fmean(control) if control else None,
+        "editor/valid_share": sum(actions.values()) / len(attempts),
+        "editor/groups_used": used,
+        "editor/faults": sum(r.fault is not None for one in scored for r in one.rollouts),
+        "editor/chunks": fmean(len(one.state.skill.chunks) for one in scored),
+        **{f"editor/action_{name.lower()}": count for name, count in sorted(actions.items())},
+        **{f"editor/invalid_{name}": count for name, count in sorted(invalid.items())},
+    }
+
+
+def _groups(scored: Sequence[Scored], step: int) -> list[GroupResult]:
+    """Return scored states as GRPO groups; an answer that could not be scored is left out, not its whole group."""
+    found = []
+    for slot, one in enumerate(scored):
+        task = Task(one.state.id, FAMILY, "train")
+        sound = tuple(rollout for rollout in one.rollouts if rollout.fault is None)
+        found.append(GroupResult(Group(one.state.id, 0, step, slot, task, "skill_free", BARE), sound))
+    return [result for result in found if result.rollouts]
+
+
+def _row(one: Scored, step: int) -> dict[str, Any]:
+    """Return the record of one state: what was read, tried and earned."""
+    answers = [
+        {
+            "answer": rollout.turns[0].action if rollout.turns else "",
+            "invalid": made.invalid,
+            "skill": made.skill.hash,
+            "scores": to_json(scores),
+            "reward": rollout.reward,
+            **({"fault": rollout.fault} if rollout.fault else {}),
+        }
+        for rollout, made, scores in zip(one.rollouts, one.attempts, one.edited, strict=True)
+    ]
+    return {
+        "step": step,
+        "state": one.state.id,
+        "skill": one.state.skill.hash,
+        "evidence": [unit.id for unit in one.state.units],
+        "anchors": [query.id for query in one.state.anchors],
+        "control": to_json(one.control),
+        "answers": answers,
+    }
+
+
+def _packed(passes: Passes) -> dict[str, Any]:
+    """Return the passes as JSON; evidence is named by how much of it is left."""
+    places = [
+        {"stream": stream, "number": number, "step": chain.step, "left": len(chain.rest), "skill": to_json(chain.skill)}
+        for stream, number, chain in passes.places
+    ]
+    return {"begun": passes.begun, "places": places}
+
+
+def _resume(run: EditorRun, states: Path) -> tuple[int, int, Passes]:
+    """Return the next step, the lines of the log to keep, and the passes: of the newest state, or of the start."""
+    facts = load_newest(run.learner, states)
+    if facts is None:
+        return 0, 0, begin_passes(run, (), 0)
+    streams = {stream.id: stream for stream in streams_of(run, "train")}
+    order, seed = cast(Order, run.config.editor.order), run.config.seed
+    places: list[Place] = []
+    for packed in facts["passes"]["places"]:
+        stream_id, number = packed["stream"], int(packed["number"])
+        whole = begin(streams[stream_id], number, order=order, seed=seed)
+        rest = whole.rest[len(whole.rest) - packed["left"] :]
+        chain = Chain(whole.id, from_json(Skill, packed["skill"], states), rest, int(packed["step"]))
+        places.append((stream_id, number, chain))
+    return int(facts["step"]), int(facts["lines"]), Passes(tuple(places), int(facts["passes"]["begun"]))
+
+
+def _evaluate(run: EditorRun) -> None:
+    """Compile every held-out stream once and write ``final/``: the skills, and what they add on the probes."""
+    directory, count = run.root / "final", run.config.editor.eval_streams
+    if is_sealed(directory) or not count:
+        return
+    directory.mkdir(exist_ok=True)
+    run.monitor.stage(0, "held-out", 1)
+    streams = streams_of(run, "held_out")[:count]
+    compiled = compile_streams(run, streams)
+    found = worth(run, streams, [one.skill for one in compiled])
+    for one in compiled:
+        write_text(directory / f"{slug(one.stream)}.md", one.skill.to_markdown())
+    write_jsonl(directory / "edits.jsonl", [{"stream": one.stream, **row} for one in compiled for row in one.log])
+    write_jsonl(directory / "worth.jsonl", [to_json(one) for one in found])
+    write_json(directory / "summary.json", {"streams": len(found), **to_json(summary(found))})
+    seal(directory)
+
+
+def slug(name: str) -> str:
+    """Return a file name for a stream."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name)
