@@ -1,0 +1,1 @@
+"""Domains of skill editing: planted worlds, the shop, documents with rubrics, workbooks, tool dialogues."""

@@ -1,0 +1,209 @@
+"""Planted editing worlds: no model, every effect known; the wind tunnel of skill editors.
+
+A world has five topics, each in one condition: its rule is *missing*, *vague*, *harmful*, said twice (*clash*), or
+*fine*.
+A query asks for one topic in one case, and its success probability under a skill is
+
+    p = 0.15 + worth of the skill's rules on its topic − 0.02 · (chunks beyond six),  clipped to [0.02, 0.98]
+
+where a general rule is worth 0.6, a vague one 0.2, a narrow one 0.6 in its own case only, a harmful one −0.13, and
+several rules on one topic are worth 0.4 of the best. Evidence is what a worker with the first skill went through, with
+a feedback code that is wrong one time in eight; drafts of unequal quality come with it. Once a topic is mended, later
+evidence on it is stale and the right edit is none.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from intraskill.config import Config
+from intraskill.editor.domain import Answer, Job, Part, Query, Stream, Workbench
+from intraskill.editor.domains.planted_rules import CASES, TOPICS, Quality, read_rule, rule_chunk
+from intraskill.method.errors import ConfigError, SplitError
+from intraskill.method.evidence import Unit
+from intraskill.method.firewall import Secrets
+from intraskill.method.randomness import content_hash, shuffled, uniform
+from intraskill.method.skill import Chunk, Skill
+
+CONDITIONS = ("missing", "vague", "harmful", "clash", "fine")
+FEEDBACK = {"missing": "missed", "vague": "unclear", "harmful": "misled", "clash": "clash", "fine": "slip"}
+WORTH: dict[Quality, float] = {"general": 0.6, "vague": 0.2, "narrow": 0.6, "harmful": -0.13}
+BASE, CLASH, CLUTTER, ROOM = 0.15, 0.4, 0.02, 6
+LEAST, MOST = 0.02, 0.98
+WRONG_FEEDBACK = 1 / 8
+PREAMBLE = "Rules."
+
+
+@dataclass(frozen=True, slots=True)
+class PlantedDomain:
+    """Planted editing worlds; an `intraskill.editor.domain.Domain`.
+
+    Attributes:
+        seed: seed of the worlds.
+        worlds: worlds to learn from.
+        held_out: further worlds for evaluation.
+        units: pieces of evidence per world.
+        probes: held-out queries per world.
+        family: name of the task family.
+    """
+
+    seed: int = 0
+    worlds: int = 200
+    held_out: int = 64
+    units: int = 16
+    probes: int = 10
+    family: str = "planted_editing"
+
+    def __post_init__(self) -> None:
+        if min(self.worlds, self.held_out, self.units) < 1 or self.probes < 0:
+            raise ConfigError("planted editing: worlds, held_out and units must be at least 1, probes at least 0")
+
+    @property
+    def version(self) -> str:
+        """Hash of everything that could change a stream or a score."""
+        return content_hash("planted-editing-1", repr(self))
+
+    @property
+    def secrets(self) -> Secrets:
+        """Nothing here is secret."""
+        return Secrets()
+
+    def streams(self, part: Part) -> tuple[Stream, ...]:
+        """Return one stream per world."""
+        names = range(self.worlds) if part == "train" else range(self.worlds, self.worlds + self.held_out)
+        return tuple(World(self.seed, number, self.units, self.probes).stream() for number in names)
+
+    def query(self, query_id: str) -> Query:
+        """Return a query; its id says all: world, topic, case, number.
+
+        Raises:
+            SplitError: for an id of another form.
+        """
+        parts = query_id.split("/")
+        if len(parts) != 4 or parts[1] not in TOPICS or parts[2] not in CASES:
+            raise SplitError(f"{query_id!r} is no planted query; its form is world/topic/case/number")
+        return Query(query_id, f"Buy by {parts[1]} {parts[2]}.", {"topic": parts[1], "case": parts[2]})
+
+
+@dataclass(frozen=True)
+class World:
+    """One planted world: conditions of five topics, the first skill, and evidence collected with it."""
+
+    seed: int
+    number: int
+    units: int
+    probes: int
+
+    def draw(self, *where: str | int) -> float:
+        """Return the uniform number at an address of this world."""
+        return uniform(self.seed, "editing", self.number, *where)
+
+    def pick(self, items: Sequence[str], *where: str | int) -> str:
+        """Return one of some items."""
+        return items[int(self.draw(*where) * len(items))]
+
+    @cached_property
+    def conditions(self) -> dict[str, str]:
+        """Topic → condition; every condition occurs once."""
+        topics = shuffled(TOPICS, self.seed, "editing", str(self.number), "topics")[: len(CONDITIONS)]
+        return dict(zip(topics, CONDITIONS, strict=True))
+
+    @cached_property
+    def skill(self) -> Skill:
+        """z_0: the rules that the conditions say, in a drawn order."""
+        chunks: dict[str, Chunk] = {}
+        for topic, condition in self.conditions.items():
+            for chunk in self._first_rules(topic, condition):
+                chunks[chunk.id] = chunk
+        order = shuffled(chunks, self.seed, "editing", str(self.number), "order")
+        return Skill(PREAMBLE, tuple(chunks[chunk_id] for chunk_id in order))
+
+    def stream(self) -> Stream:
+        """Return the world's evidence and probes."""
+        name = f"world-{self.number}"
+        probes = tuple(
+            f"{name}/{topic}/{self.pick(CASES, 'probe', topic, k)}/probe-{k}"
+            for k in range(-(-self.probes // len(self.conditions)))
+            for topic in self.conditions
+        )[: self.probes]
+        return Stream(name, tuple(self.unit(k) for k in range(self.units)), self.skill, probes)
+
+    def unit(self, number: int) -> Unit:
+        """Return what a worker with z_0 went through in one task, and the drafts that somebody wrote for it."""
+        topic = self.pick(list(self.conditions), "unit", number)
+        case = self.pick(CASES, "case", number)
+        query = f"world-{self.number}/{topic}/{case}/{number}"
+        if self.draw("outcome", number) < success(self.skill, topic, case):
+            return Unit(query, "experience", f"Task: buy by {topic} {case}.\nReward: 1", ())
+        code = FEEDBACK[self.conditions[topic]]
+        if self.draw("wrong", number) < WRONG_FEEDBACK:
+            code = self.pick(sorted(FEEDBACK.values()), "code", number)
+        text = f"Task: buy by {topic} {case}.\n1. choose {topic} -> {code}\nReward: 0"
+        return Unit(query, "experience", text, (query,), self._drafts(number, topic, case, code))
+
+    def _first_rules(self, topic: str, condition: str) -> list[Chunk]:
+        variant, case = int(self.draw("variant", topic) * 2), self.pick(CASES, "narrow", topic)
+        texts: dict[str, list[tuple[Quality, int]]] = {
+            "missing": [],
+            "vague": [("vague", variant)],
+            "harmful": [("harmful", variant)],
+            "clash": [("vague", variant), ("narrow", variant)],
+            "fine": [("general", variant)],
+        }
+        return [rule_chunk(topic, quality, version, case) for quality, version in texts[condition]]
+
+    def _drafts(self, number: int, topic: str, case: str, code: str) -> tuple[Chunk, ...]:
+        """A general and a narrow draft in a drawn order; after a slip one that is beside the point; often none."""
+        if code == "slip":
+            other = self.pick([t for t in TOPICS if t not in self.conditions], "other", number)
+            return (rule_chunk(other, "narrow", number, case),)
+        if code == "misled" and self.draw("silence", number) < 0.5:
+            return ()
+        drafts = (rule_chunk(topic, "general", number), rule_chunk(topic, "narrow", number, case))
+        return drafts if self.draw("drafts", number) < 0.5 else drafts[::-1]
+
+
+def success(skill: Skill, topic: str, case: str) -> float:
+    """Return p of the module's formula."""
+    rules = [rule for chunk in skill.chunks if (rule := read_rule(chunk)) is not None and rule.topic == topic]
+    worths = [WORTH[r.quality] if r.quality != "narrow" or r.case == case else 0.0 for r in rules]
+    worth = 0.0 if not worths else worths[0] if len(worths) == 1 else CLASH * max(worths)
+    return min(max(BASE + worth - CLUTTER * max(len(skill.chunks) - ROOM, 0), LEAST), MOST)
+
+
+class PlantedWorker:
+    """Succeeds with the probability that the skill's words deserve; the draw depends on the job's seed only."""
+
+    version = "planted-worker-1"
+
+    def answer(self, jobs: Sequence[Job]) -> list[Answer]:
+        """Draw every outcome."""
+        return [Answer(facts={"reward": float(uniform(job.seed, "outcome") < self._chance(job))}) for job in jobs]
+
+    def _chance(self, job: Job) -> float:
+        return success(job.skill, job.query.facts["topic"], job.query.facts["case"])
+
+
+class RewardVerifier:
+    """The environment's own reward."""
+
+    version = "reward-1"
+
+    def score(self, query: Query, answer: Answer) -> float:
+        """Return it."""
+        return float(answer.facts["reward"])
+
+
+def planted(config: Config, root: Path) -> Workbench:
+    """Return planted worlds of ``editor.options`` (seed, worlds, held_out, units, probes).
+
+    Raises:
+        ConfigError: for an option that is none of these.
+    """
+    options = {str(key): int(value) for key, value in config.editor.options.items()}
+    if unknown := sorted(set(options) - {"seed", "worlds", "held_out", "units", "probes"}):
+        raise ConfigError(
+            f"editor.options.{unknown[0]} is no option of planted; it takes seed, worlds, held_out, units, probes"
+        )
+    return Workbench(PlantedDomain(**options), PlantedWorker(), RewardVerifier())
