@@ -261,9 +261,11 @@ def judge(claim: Claim, run: Run, checkpoint: Path, skill: Skill | None) -> dict
     """Load the checkpoint and say whether it, the skill and the world are the pair; see `Claim.judge`."""
     if claim.pair is None:
         return None
+    here = {"environment": run.environment.version}
+    claim.judge(here)  # before the weights, which may not load in another world
     run.learner.load(checkpoint)
-    here = {"checkpoint": run.learner.checkpoint, "environment": run.environment.version}
-    return claim.judge(here if skill is None else {**here, "skill": skill.hash})
+    here["checkpoint"] = run.learner.checkpoint
+    return claim.judge(here if skill is None else here | {"skill": skill.hash})
 
 
 def record(directory: Path, verdict: Mapping[str, Any] | None) -> None:

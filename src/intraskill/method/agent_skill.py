@@ -15,13 +15,15 @@ SKILL_FILE = "SKILL.md"
 MAX_NAME, MAX_DESCRIPTION, MAX_COMPATIBILITY = 64, 1024, 500
 MAX_LINES, MAX_TOKENS = 500, 5000
 """A body stays under both."""
+MAX_CONDITION = 200
+"""Characters of a moved chunk's condition that its stub repeats; a longer one is left to the reference."""
 KEYS = ("name", "description", "license", "compatibility", "allowed-tools", "metadata")
 
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _PIECES = re.compile(r"[A-Za-z]+|[^A-Za-z]")
 _LETTERS_PER_TOKEN = 3
 _APPLIES = re.compile(
-    r"^\W*(?:applies when\W+(?:when\s+)?|适用(?:于|时|场景|情形|条件|情况)?\s*[:：]\s*)(.+)$",
+    r"^[^\w\n]*(?:applies when\W+(?:when\s+)?|适用(?:于|时|场景|情形|条件|情况)?\s*[:：]\s*)(.+)$",
     re.IGNORECASE | re.MULTILINE,
 )
 
@@ -183,7 +185,7 @@ def _body(skill: Skill, moved: Collection[str]) -> str:
 
 def _stub(chunk: Chunk) -> Chunk:
     condition = _APPLIES.search(chunk.body)
-    lines = [condition[0].strip()] if condition and len(condition[0]) <= 200 else []
+    lines = [f"Applies when: {condition[1]}".strip()] if condition and len(condition[1]) <= MAX_CONDITION else []
     return Chunk(chunk.title, "\n\n".join([*lines, _link(chunk.id)]))
 
 

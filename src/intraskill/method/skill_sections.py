@@ -1,7 +1,7 @@
-"""Any Markdown as a preamble and titled sections: headings of levels 1 to 3 start one, deeper ones are text.
+"""Any Markdown as a preamble and titled sections: headings of levels 1 to 3 start one, deeper ones become text.
 
-Headings inside code fences are text. A document's only level-1 heading, when it comes first, is its name: it stays in
-the preamble.
+A chunk's text holds no headings, so ``#### Rare cases`` is kept as ``Rare cases:``. Headings inside code fences are
+text. A document's only level-1 heading, when it comes first, is its name: it stays in the preamble.
 """
 
 import re
@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from intraskill.method.skill import fenced_lines
 
-_ATX = re.compile(r"^ {0,3}(#{1,3})(?:[ \t]+(.*?))??(?:[ \t]+#+)?[ \t]*$")
+DEEPEST = 3
+_ATX = re.compile(r"^ {0,3}(#{1,6})(?:[ \t]+(.*?))??(?:[ \t]+#+)?[ \t]*$")
 _UNDERLINE = re.compile(r"^ {0,3}(=+|-{2,})[ \t]*$")
 _NO_TITLE = re.compile(r"^(?: {4}|\t| {0,3}(?:[-*+>|#]|\d+[.)] ))")
 
@@ -58,8 +59,10 @@ def _headings(markdown: str) -> Iterator[tuple[int, str]]:
             continue
         following, fenced_too = lines[index + 1] if index + 1 < len(lines) else ("", True)
         atx, under = _ATX.match(line), _UNDERLINE.match(following)
-        if not fenced and atx:
+        if not fenced and atx and len(atx[1]) <= DEEPEST:
             yield len(atx[1]), _plain(atx[2] or "")
+        elif not fenced and atx:
+            yield 0, f"{_plain(atx[2] or '').rstrip(':')}:"
         elif under and not (fenced or fenced_too) and _starts_alone(lines, index):
             skip = True
             yield (1 if under[1][0] == "=" else 2), _plain(line)

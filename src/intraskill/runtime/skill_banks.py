@@ -147,14 +147,18 @@ def _walk(data: Any, path: tuple[str, ...], reading: Reading) -> None:
             else:
                 reading.unknown[str(key)] += 1
     else:
-        reading.skipped.append((where, f"it is a {type(data).__name__}, not an entry"))
+        reading.skipped.append((where, f"it is {data!r}, not an entry"))
 
 
 def _is_entry(data: Mapping[str, Any]) -> bool:
-    texts = (*TEXTS, *ADVICE, *MISTAKES)
-    return any(isinstance(data.get(key), str) for key in texts) or (
-        any(key in data for key in TITLES) and any(isinstance(data.get(key), list) for key in texts)
-    )
+    """Whether an object is one entry, and not a bank with a name and a description of its own."""
+    named = any(isinstance(data.get(key), str) for key in (*TITLES, *TEXTS, *ADVICE, *MISTAKES))
+    return named and not any(map(_holds_entries, data.values()))
+
+
+def _holds_entries(value: Any) -> bool:
+    inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return any(isinstance(item, Mapping) for item in inside)
 
 
 def _named(value: Any, name: str) -> Any:
@@ -179,7 +183,12 @@ def _entry(data: Mapping[str, Any], path: tuple[str, ...], reading: Reading) -> 
         ("Avoid", avoid),
         ("Why", [_prose(_first(data, REASONS))]),
     ]
-    lines = [f"{label}: {text}" for label, several in parts for text in several if text]
+    lines = [
+        f"{label}:{'' if text.startswith(chr(10)) else ' '}{text}"
+        for label, several in parts
+        for text in several
+        if text
+    ]
     title = _prose(_first(data, TITLES)) or _title_of((avoid or texts or advice or [""])[0])
     if not [*texts, *advice, *avoid]:
         reading.skipped.append((f"{'/'.join(path)} ({title or 'untitled'})", "it holds no text"))

@@ -4,6 +4,7 @@ A text from outside has no privilege: each chunk, and the preamble, passes the f
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -30,7 +31,7 @@ class Imported:
     Attributes:
         kind: what it was taken for.
         skill: the chunks that passed, with the preamble.
-        parts: parts found: sections, entries or patches.
+        parts: parts found: preamble, sections, entries or patches.
         skipped: (what, why) for every part that is not in ``skill``.
         notes: what else a reader should know, in sentences.
     """
@@ -156,6 +157,7 @@ def _unknown_words(where: str, unknown: Counter[str]) -> str:
 def _screened(kind: str, preamble: str, reading: Reading, firewall: Firewall) -> Imported:
     """Build the skill of what passes structure and firewall, in order; list the rest."""
     skipped: list[tuple[str, str]] = list(reading.skipped)
+    parts = len(reading.raws) + len(skipped) + bool(preamble)
     kept: list[Chunk] = []
     for raw in reading.raws:
         if not raw.body:
@@ -167,11 +169,12 @@ def _screened(kind: str, preamble: str, reading: Reading, firewall: Firewall) ->
         else:
             kept.append(chunk)
     if preamble:
-        shown, why = _checked("Preamble", preamble, (), firewall)
+        # It may hold headings, its document's name for one; what a chunk may not hold, it may not hold either.
+        shown, why = _checked("Preamble", re.sub(r"(?m)^ {0,3}#+[ \t]*", "", preamble), (), firewall)
         if shown is None:
             skipped.append(("the preamble", why))
             preamble = ""
-    imported = Imported(kind, Skill(preamble, tuple(kept)), len(reading.raws) + len(reading.skipped), skipped)
+    imported = Imported(kind, Skill(preamble, tuple(kept)), parts, skipped)
     imported.notes += [_unknown_words("file", reading.unknown)] if reading.unknown else []
     return imported
 
