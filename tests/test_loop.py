@@ -216,9 +216,9 @@ def test_candidates_never_add_more_chunks_than_the_largest_pool_allows():
     add, split = Proposal("ADD", (), (chunks[0],), "why"), Proposal("SPLIT", ("a",), tuple(chunks[1:4]), "why")
     delete, late = Proposal("DELETE", ("b",), (), "why"), Proposal("ADD", (), (chunks[4],), "why")
     harvest = Harvest((add, split, delete, late), (), {"over_limit": 1}, "rules")
-    assert adding_at_most(5, harvest) == replace(harvest, counts={"over_limit": 1})
+    assert adding_at_most(5, harvest) == replace(harvest, counts={"over_limit": 1, "too_large": 0})
     found = adding_at_most(3, harvest)
-    assert found.proposals == (add, delete, late) and found.counts["over_limit"] == 2
+    assert found.proposals == (add, delete, late) and found.counts["too_large"] == 1
 
 
 def test_masks_of_another_gate_cannot_be_resumed(tmp_path):

@@ -98,7 +98,7 @@ def assemble(config: Config, monitor: Monitor | None = None) -> Run:
     environment = environment_of(config)
     check_sizes(config, {split: len(environment.tasks(split)) for split in SPLITS}, draft)
     run = bench(config, root, monitor, environment)
-    facts = about(run.learner, run.environment)
+    facts = about(run.learner, run.environment, run.analyst)
     claim(root, plan, facts)
     check_provenance(root, facts)
     if config.tracking.name == "wandb":
@@ -231,11 +231,11 @@ def analyst_of(config: Config, environment: Environment, root: Path) -> Analyst 
     if proposer.name == "none":
         return None
     if proposer.name == "openai":
-        from intraskill.runtime.analyst_llm import LlmAnalyst
+        from intraskill.runtime.analyst_llm import llm_analyst
         from intraskill.runtime.llm import Endpoint, JsonClient
 
         endpoint = Endpoint(proposer.base_url, proposer.model, proposer.api_key_env)
-        return LlmAnalyst(JsonClient(endpoint, root / "llm_cache"), proposer.max_calls)
+        return llm_analyst(JsonClient(endpoint, root / "llm_cache"), environment, proposer)
     own = getattr(environment, "propose", None)
     if own is not None:
         return OwnAnalyst(own)

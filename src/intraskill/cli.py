@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from intraskill.commands import Command, env, gate, skill, validate, warmstart
+from intraskill.commands import Command, coldstart, env, gate, skill, validate, warmstart
 from intraskill.config import Config, check, flatten, unflatten
 from intraskill.method.errors import ConfigError, IntraSkillError
 
@@ -62,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--dry-run", action="store_true", help="print the resolved plan and stop")
     train.add_argument("--seed", type=int, help="same as seed=N")
     train.add_argument("--run-dir", help="same as run_dir=DIR")
+    coldstart.add(verb, compose)
     validate.add(verb, _config_beside)
     panel = verb("eval", "evaluate a checkpoint on a split and compare it with other evaluations", _eval)
     panel.add_argument("--ckpt", required=True, help="a run, a round, or a checkpoint directory")

@@ -8,18 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from intraskill.arms import bare_arm, run_arm
 from intraskill.assembly import Run, assemble
 from intraskill.config import Config
+from intraskill.drafting import draft_skill, first_rollouts
 from intraskill.final import compare_start_and_final
 from intraskill.method.contexts import Curriculum, bare_probability, visible_probability
 from intraskill.method.curriculum import ExposureRule, allocate_exposure, fixed_q, gap_q
 from intraskill.method.edits import pool
-from intraskill.method.errors import SkillFormatError, offenders
 from intraskill.method.proposals import Ledger
-from intraskill.method.rollouts import Rollout
 from intraskill.method.skill import ChunkId, Skill, parse_skill
-from intraskill.provenance import draft_of
+from intraskill.person_edits import say_unread, verify_round, with_persons_edits
+from intraskill.person_review import reviewed
 from intraskill.review import propose, record_fates, review_frontier
 from intraskill.runtime.records import from_json, to_json
 from intraskill.runtime.run_directory import (
@@ -28,11 +27,10 @@ from intraskill.runtime.run_directory import (
     read_json,
     read_text,
     seal,
-    verify,
     write_json,
-    write_text,
 )
 from intraskill.runtime.run_lock import locked
+from intraskill.runtime.sieve import Memory
 from intraskill.runtime.tracking import Monitor
 from intraskill.training import plan_training, train
 from intraskill.validation import Validation, chunk_rows, round_facts, validate_skill
@@ -71,6 +69,7 @@ def run(config: Config, monitor: Monitor | None = None) -> Path:
             state = last_state(current) or cold_start(current)
             for round_index in range(state.round_index + 1, config.rounds + 1):
                 state = run_round(current, state, round_index)
+            say_unread(current)
             compare_start_and_final(current, state.round_index)
         finally:
             current.metrics.close()
@@ -79,38 +78,16 @@ def run(config: Config, monitor: Monitor | None = None) -> Path:
 
 def cold_start(run: Run) -> State:
     """Sample the initial policy, write the first skill, calibrate it by the gate without edits (method §4)."""
-    draft = draft_of(run.config)
-    screen_draft(run, draft)
     directory = _open_round(run, 0)
     _save_checkpoint(run, directory)
-    evidence: tuple[Rollout, ...] = ()
-    if run.config.coldstart.tasks and run.analyst is not None:
-        tasks = run.tasks("train", run.config.coldstart.tasks)
-        episodes = bare_arm(run, tasks, draft, address=("cold_start",))
-        evidence = run_arm(run, directory / "cold_start.jsonl", 0, episodes)
-    proposals, ledger = propose(run, directory, evidence, draft, Ledger())
-    drafted = pool(draft, [proposal.to_edit() for proposal in proposals])
-    write_text(directory / "draft.md", drafted.to_markdown())
+    drafted, proposals, ledger = draft_skill(run, directory, first_rollouts)
     validation = validate_skill(run, directory, round_facts(run, 0, drafted, ()))
-    ledger = record_fates(ledger, 0, proposals, validation.decision)
+    ledger = record_fates(Memory(ledger), proposals, validation.decision, drafted)
     curriculum = Curriculum(fixed_q(run.config.curriculum.skill_free_prob), _exposure(run, validation))
     state = State(0, run.learner.checkpoint, validation.decision.skill, curriculum, ledger)
     taken = sum(chunk.id in state.skill.ids for proposal in proposals for chunk in proposal.chunks)
     edits = {"proposed": len(proposals), "taken": taken, "refused": len(proposals) - taken}
     return commit(run, directory, state, round_row(run, state, validation, drafted, NO_FRONTIER, edits))
-
-
-def screen_draft(run: Run, draft: Skill) -> None:
-    """Refuse a draft that the firewall would not let in; a text from outside has no privilege over a proposal.
-
-    Raises:
-        SkillFormatError: naming chunk, rule and span.
-    """
-    if found := [f"chunk {chunk.title!r}, {rejection}" for chunk, rejection in run.firewall.inspect_skill(draft)]:
-        raise SkillFormatError(
-            f"the firewall refuses coldstart.draft={run.config.coldstart.draft} for {offenders(found)}; "
-            "take these words out and run the same command again"
-        )
 
 
 def run_round(run: Run, state: State, round_index: int) -> State:
@@ -119,11 +96,14 @@ def run_round(run: Run, state: State, round_index: int) -> State:
     groups = plan_training(run, directory, round_index, state.curriculum)
     results = train(run, directory, round_index, groups, state.skill)
     frontier, evidence = review_frontier(run, directory, round_index, results, state.skill)
-    proposals, ledger = propose(run, directory, evidence, state.skill, state.ledger, results)
+    memory = Memory(state.ledger, round_index, run.config.proposer.stay_away_rounds)
+    proposals, ledger = propose(run, directory, evidence, state.skill, memory, results)
+    proposals, ledger = with_persons_edits(run, directory, state.skill, proposals, ledger)
+    proposals, ledger = reviewed(run, directory, state.skill, proposals, ledger)
     edits = [proposal.to_edit() for proposal in proposals]
     validation = validate_skill(run, directory, round_facts(run, round_index, state.skill, edits))
     decision = validation.decision
-    ledger = record_fates(ledger, round_index, proposals, decision)
+    ledger = record_fates(Memory(ledger, round_index), proposals, decision, state.skill)
     curriculum = Curriculum(_next_q(run, state.curriculum, validation), _exposure(run, validation))
     counts = {"proposed": len(edits), "taken": len(decision.taken), "refused": len(decision.refused)}
     following = State(round_index, run.learner.checkpoint, decision.skill, curriculum, ledger)
@@ -162,7 +142,7 @@ def last_state(run: Run) -> State | None:
         directory = run.round_directory(round_index)
         if not is_sealed(directory):
             break
-        verify(directory)
+        verify_round(directory)
         found = read_state(directory)
     if found is not None:
         run.learner.load(run.round_directory(found.round_index) / "checkpoint")

@@ -16,10 +16,11 @@ from intraskill.method.errors import ArtifactError, ConfigError, offenders
 from intraskill.method.skill import Skill, parse_skill
 from intraskill.runtime.learner import Learner
 from intraskill.runtime.run_directory import read_json
+from intraskill.runtime.trace2skill import Analyst
 
 _WHERE = ("urls", "adapter_dir", "api_key_env", "patience_s")
 WHERE_NOT_WHAT = ("run_dir", "tracking.", *(f"rollout.vllm.{name}" for name in _WHERE))
-MUST_MATCH = ("environment", "conditions", "checkpoint")
+MUST_MATCH = ("environment", "conditions", "checkpoint", "prompts")
 """Facts of `about` that decide what a run computes; versions and git state are for the record only."""
 PACKAGE = Path(__file__).parent
 VERSIONED = ("intraskill", "numpy", "statsmodels", "torch", "transformers", "peft", "hydra-core", "tokenizers")
@@ -54,8 +55,8 @@ def skill_file(path: str) -> Path:
     raise ConfigError(f"there is no skill file {path}, neither as a path nor in {PACKAGE / 'configs'}")
 
 
-def about(learner: Learner, environment: Environment) -> dict[str, Any]:
-    """Return versions, git state and hashes, for the record."""
+def about(learner: Learner, environment: Environment, analyst: Analyst | None = None) -> dict[str, Any]:
+    """Return versions, git state and hashes, for the record; ``prompts`` are the analyst's, empty without any."""
     return {
         "python": platform.python_version(),
         "packages": {name: version_of(name) for name in VERSIONED},
@@ -63,6 +64,7 @@ def about(learner: Learner, environment: Environment) -> dict[str, Any]:
         "checkpoint": learner.checkpoint,
         "conditions": dict(learner.conditions),
         "environment": environment.version,
+        "prompts": "" if analyst is None else analyst.prompts_hash,
     }
 
 
@@ -84,8 +86,8 @@ def check_provenance(root: Path, present: Mapping[str, Any]) -> None:
         differing += [f"{key}: {there.get(key)!r} there, {here.get(key)!r} here" for key in keys]
     if differing:
         raise ArtifactError(
-            f"{root} was started in another world or from other weights; it differs in {offenders(differing)}. "
-            "Restore what it was started with, or use another run_dir"
+            f"{root} was started in another world, from other weights or with other prompts; it differs in "
+            f"{offenders(differing)}. Restore what it was started with, or use another run_dir"
         )
 
 

@@ -14,9 +14,11 @@ from intraskill.method.randomness import shuffled
 from intraskill.method.rollouts import GroupResult, Rollout
 from intraskill.method.skill import Skill
 from intraskill.method.triage import Review, TriageRule, Verdict, triage
+from intraskill.runtime.analysis_records import without_edits
 from intraskill.runtime.records import from_json, to_json
-from intraskill.runtime.run_directory import read_json, write_json
-from intraskill.runtime.trace2skill import Harvest, Memory, harvest_edits
+from intraskill.runtime.run_directory import read_json, write_json, write_jsonl
+from intraskill.runtime.sieve import Memory
+from intraskill.runtime.trace2skill import Harvest, harvest_edits
 from intraskill.training import frontier_rule
 
 
@@ -76,41 +78,41 @@ def propose(
     directory: Path,
     evidence: Sequence[Rollout],
     skill: Skill,
-    ledger: Ledger,
+    memory: Memory,
     groups: Sequence[GroupResult] = (),
 ) -> tuple[tuple[Proposal, ...], Ledger]:
-    """Run Trace2Skill on the evidence and write ``edits.json`` (method §4, §6.3); round 0 only adds drafts.
+    """Run Trace2Skill on the evidence and write its records and ``edits.json`` (method §4, §6.3).
 
     Args:
         run: the run.
         directory: the round's directory.
         evidence: rollouts of skill deficits, or of the cold start.
         skill: S_t.
-        ledger: every proposal so far.
+        memory: every proposal so far, and the round; round 0 only adds drafts.
         groups: the round's training groups.
 
     Returns:
         The proposals for the gate, and the ledger with what was turned away before it.
     """
     path = directory / "edits.json"
-    round_index = int(directory.name.rpartition("_")[2])
     if not path.exists():
-        memory = Memory(ledger, round_index, run.config.proposer.stay_away_rounds)
         harvest = _harvest(run, evidence, skill, memory, groups)
-        write_json(path, to_json(harvest) if harvest else {"proposals": [], "refused": [], "counts": {}, "analyst": ""})
+        write_jsonl(directory / "analyses.jsonl", [to_json(record) for record in harvest.records])
+        write_json(path, to_json(replace(harvest, records=())))  # the records hold notes that nobody else may read
     harvest = from_json(Harvest, read_json(path), path)
+    ledger = memory.ledger
     for refusal in harvest.refused:
-        ledger = ledger.record(round_index, refusal.proposal, Fate.FIREWALL, refusal.reason)
+        ledger = ledger.record(memory.round_index, refusal.proposal, Fate.FIREWALL, refusal.reason)
     if not harvest.proposals and evidence and run.analyst is not None:
-        ledger = ledger.record(round_index, None, Fate.NO_PROPOSAL, f"{len(evidence)} rollouts read")
+        ledger = ledger.record(memory.round_index, None, Fate.NO_PROPOSAL, f"{len(evidence)} rollouts read")
     return harvest.proposals, ledger
 
 
 def _harvest(
     run: Run, evidence: Sequence[Rollout], skill: Skill, memory: Memory, groups: Sequence[GroupResult]
-) -> Harvest | None:
+) -> Harvest:
     if run.analyst is None or not (evidence or groups):
-        return None
+        return Harvest((), (), {}, "")
     first = memory.round_index == 0
     room = max(0, run.config.coldstart.max_drafts - len(skill.chunks)) if first else run.config.proposer.max_candidates
     found = harvest_edits(evidence, skill, run.analyst, run.firewall, limit=room, memory=memory, groups=groups)
@@ -123,14 +125,18 @@ def adding_at_most(chunks: int, harvest: Harvest) -> Harvest:
     for proposal in harvest.proposals:
         if sum(len(other.chunks) for other in (*kept, proposal)) <= chunks:
             kept.append(proposal)
-    over = harvest.counts.get("over_limit", 0) + len(harvest.proposals) - len(kept)
-    return replace(harvest, proposals=tuple(kept), counts={**harvest.counts, "over_limit": over})
+    gone = {proposal.to_edit().id for proposal in harvest.proposals} - {proposal.to_edit().id for proposal in kept}
+    counts = {**harvest.counts, "too_large": len(harvest.proposals) - len(kept)}
+    return replace(harvest, proposals=tuple(kept), counts=counts, records=without_edits(harvest.records, gone))
 
 
-def record_fates(ledger: Ledger, round_index: int, proposals: Sequence[Proposal], decision: Decision) -> Ledger:
-    """Enter what the gate decided on each proposal; at the cold start a proposal is judged by its chunk."""
+def record_fates(memory: Memory, proposals: Sequence[Proposal], decision: Decision, skill: Skill) -> Ledger:
+    """Enter what the gate decided on each proposal of ``skill``; at the cold start one is judged by its chunk."""
+    ledger = memory.ledger
     for proposal in proposals:
         edit = proposal.to_edit()
         key = edit.id if edit.id in decision.fates else edit.added_ids[0]
-        ledger = ledger.record(round_index, proposal, decision.fates[key], decision.reasons[key])
+        taken = decision.fates[key] is Fate.SELECTED
+        replaced = [chunk for chunk in skill.chunks if taken and chunk.id in proposal.targets]
+        ledger = ledger.record(memory.round_index, proposal, decision.fates[key], decision.reasons[key], replaced)
     return ledger

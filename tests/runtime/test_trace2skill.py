@@ -14,8 +14,10 @@ from intraskill.method.firewall import Firewall, Secrets
 from intraskill.method.gate import Fate
 from intraskill.method.proposals import Ledger, Proposal
 from intraskill.method.skill import Chunk, Skill
+from intraskill.runtime.analysis_records import rollout_id
 from intraskill.runtime.analyst_rules import RulesAnalyst, mechanism_of
-from intraskill.runtime.trace2skill import Analysis, Memory, harvest_edits, rollout_id, secrets_of
+from intraskill.runtime.sieve import Memory
+from intraskill.runtime.trace2skill import Analysis, harvest_edits, secrets_of
 
 OPEN = Firewall(Secrets())
 
@@ -23,7 +25,7 @@ OPEN = Firewall(Secrets())
 class AnalystWhoSays:
     """Returns the given proposals whatever it reads."""
 
-    name = "says"
+    name, reducer, prompts_hash = "says", None, ""
 
     def __init__(self, *proposals: Proposal) -> None:
         self.proposals = proposals
@@ -110,7 +112,7 @@ def test_a_leak_is_refused_with_its_reason_and_takes_no_place() -> None:
     analyst = AnalystWhoSays(add("Leak", "Open b100.", support=("r1", "r2")), add("Care"))
     harvest = harvest_edits([], Skill("p"), analyst, firewall, limit=1)
     assert [p.chunks[0].title for p in harvest.proposals] == ["Care"]
-    assert harvest.refused[0].reason == "product_id: 'b 100'"
+    assert harvest.refused[0].reason.startswith("product_id")
     assert harvest.counts["rejected_by_firewall"] == 1
 
 

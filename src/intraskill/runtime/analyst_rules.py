@@ -9,12 +9,15 @@ are true: the gate decides. Both are written in the words of a fixed catalogue
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from intraskill.environments.shopworld.lessons import MECHANISMS, lesson_chunk, phrasings
 from intraskill.method.firewall import Tokens
 from intraskill.method.proposals import Proposal
 from intraskill.method.rollouts import Rollout
 from intraskill.method.skill import Chunk, Skill
+from intraskill.runtime.analysis_records import AnalysisRecord, call_id, rollout_id
+from intraskill.runtime.live_trial import full_success
 from intraskill.runtime.shop_evidence import (
     EXECUTED,
     Purchase,
@@ -28,7 +31,7 @@ from intraskill.runtime.shop_evidence import (
     read_vocabulary,
     words_of,
 )
-from intraskill.runtime.trace2skill import Analysis, rollout_id
+from intraskill.runtime.trace2skill import Analysis
 
 MAX_LESSONS_PER_SUCCESS = 3
 
@@ -53,20 +56,30 @@ class RulesAnalyst:
     """Reads every rollout against the current skill; see `intraskill.runtime.trace2skill.Analyst`."""
 
     name: str = "rules"
+    reducer: None = None
+    prompts_hash: str = ""
 
     def analyse(self, rollouts: Sequence[Rollout], skill: Skill) -> Analysis:
         """Return one proposal per finding."""
         scored = sorted((r for r in rollouts if r.fault is None), key=rollout_id)
         vocabulary = read_vocabulary(scored)
         counts: Counter[str] = Counter(faults=len(rollouts) - len(scored))
-        proposals: list[Proposal] = []
+        records = []
         for rollout in scored:
             findings = findings_of(rollout, vocabulary)
             counts.update(f"{_outcome(rollout)}/{f.mechanism}" for f in findings)
-            made = [p for f in findings if (p := _propose(f, rollout, skill)) is not None]
+            made = [(p, f.turn + 1) for f in findings if (p := _propose(f, rollout, skill)) is not None]
             counts["no_proposal"] += not made
-            proposals += made
-        return Analysis(tuple(proposals), dict(counts))
+            records.append(_record(rollout, findings).proposing([p for p, _ in made], [turn for _, turn in made]))
+        return Analysis(tuple(p for record in records for p in record.proposed), dict(counts), tuple(records))
+
+
+def _record(rollout: Rollout, findings: Sequence[Finding]) -> AnalysisRecord:
+    kind: Literal["success", "failure"] = "success" if succeeded(rollout) else "failure"
+    said = "; ".join(f"{f.mechanism}: {f.evidence}" for f in findings)
+    responsible = findings[0].turn + 1 if findings and kind == "failure" else 0
+    name = rollout_id(rollout)
+    return AnalysisRecord(call_id(kind, name), kind, "rules", name, diagnosis=said, responsible_action=responsible)
 
 
 def findings_of(rollout: Rollout, vocabulary: Vocabulary) -> tuple[Finding, ...]:
@@ -79,7 +92,7 @@ def findings_of(rollout: Rollout, vocabulary: Vocabulary) -> tuple[Finding, ...]
 
 def succeeded(rollout: Rollout) -> bool:
     """Whether the episode reached full success."""
-    return rollout.parts.get("r_success", rollout.reward or 0.0) >= 1.0
+    return full_success(rollout.parts, rollout.reward)
 
 
 def diagnose(rollout: Rollout, vocabulary: Vocabulary) -> Finding | None:

@@ -1,8 +1,9 @@
 """Trace2Skill: from rollouts to a few candidate edits, many to one (method §4, §6.3).
 
-MAP (an analyst reads each rollout against a frozen skill) → REDUCE (`merge_proposals`) → ledger (equal losers stay
-away) → firewall → at most ``limit`` candidates. The cold start is the same path with an empty skill, where every
-candidate becomes a draft chunk. What is proposed does not depend on the order of the rollouts.
+MAP (an analyst reads each rollout against a frozen skill) → screen (ledger, fit, firewall) → REDUCE (equal proposals
+are united; an LLM analyst also unites those that say the same in other words) → at most ``limit`` candidates. The cold
+start is the same path, where only additions pass and every candidate becomes a draft chunk. What is proposed does not
+depend on the order of the rollouts.
 """
 
 from collections import Counter
@@ -14,13 +15,15 @@ from intraskill.environments.protocol import Environment
 from intraskill.environments.shopworld.secrets import shop_secrets
 from intraskill.environments.shopworld.world import Shop
 from intraskill.method.edits import Edit
-from intraskill.method.firewall import Firewall, Rejection, Secrets
-from intraskill.method.proposals import Ledger, Proposal, merge_proposals
-from intraskill.method.randomness import content_hash
+from intraskill.method.firewall import Firewall, Secrets
+from intraskill.method.proposals import Proposal
 from intraskill.method.rollouts import GroupResult, Rollout
-from intraskill.method.skill import Chunk, Skill
+from intraskill.method.skill import Skill
 from intraskill.method.suspicion import suspect_harm
 from intraskill.method.tasks import SPLITS
+from intraskill.runtime.analysis_records import AnalysisRecord, bare_calls, with_fates
+from intraskill.runtime.reduce_llm import Allows, Reduction
+from intraskill.runtime.sieve import Memory, Refusal, Sieve
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +33,19 @@ class Analysis:
     Attributes:
         proposals: one per finding, not yet merged.
         counts: findings by name, such as ``failure/search_features``, and losses, such as ``no_proposal``.
+        records: one per rollout that was read, where the analyst keeps them.
     """
 
     proposals: tuple[Proposal, ...]
     counts: Mapping[str, int] = field(default_factory=dict)
+    records: tuple[AnalysisRecord, ...] = ()
+
+
+class Reducer(Protocol):
+    """Unites proposals that say the same in other words."""
+
+    def reduce(self, proposals: Sequence[Proposal], skill: Skill, allows: Allows) -> Reduction:
+        """Return the united proposals; an output that ``allows`` refuses is not made."""
 
 
 class Analyst(Protocol):
@@ -42,6 +54,14 @@ class Analyst(Protocol):
     @property
     def name(self) -> str:
         """What the report calls it."""
+
+    @property
+    def reducer(self) -> Reducer | None:
+        """What unites its proposals beyond equal texts, or ``None``."""
+
+    @property
+    def prompts_hash(self) -> str:
+        """Hash of the prompts that it asks with; empty for an analyst without prompts."""
 
     def analyse(self, rollouts: Sequence[Rollout], skill: Skill) -> Analysis:
         """Read every rollout against the frozen current skill."""
@@ -53,23 +73,12 @@ class OwnAnalyst:
 
     propose: Callable[[Sequence[Rollout], Skill], tuple[Proposal, ...]]
     name: str = "rules"
+    reducer: Reducer | None = None
+    prompts_hash: str = ""
 
     def analyse(self, rollouts: Sequence[Rollout], skill: Skill) -> Analysis:
         """Pass on what the world proposes."""
         return Analysis(tuple(self.propose(rollouts, skill)))
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A proposal that never reached the gate because the firewall refused it."""
-
-    proposal: Proposal
-    rejections: tuple[Rejection, ...]
-
-    @property
-    def reason(self) -> str:
-        """Every broken rule with its span."""
-        return "; ".join(str(rejection) for rejection in self.rejections)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,35 +88,24 @@ class Harvest:
     Attributes:
         proposals: those that go to the gate, best supported first.
         refused: those that the firewall refused.
-        counts: the analyst's counts, and how many proposals each later stage let fall: ``merged``,
-            ``blocked_by_ledger``, ``misfit`` (they do not fit the skill), ``rejected_by_firewall``, ``over_limit``.
+        counts: the analyst's counts, ``mapped`` proposals, and how many of them each later stage united or let fall:
+            ``not_at_start``, ``merged``, ``blocked_by_ledger``, ``misfit`` (they do not fit the skill),
+            ``rejected_by_firewall``, ``merged_level_1`` and so on, ``rival`` (a better supported one has the same
+            target), ``over_limit``.
         analyst: name of the analyst.
+        records: one per analyst call, with the fate of its proposals; they hold private notes.
     """
 
     proposals: tuple[Proposal, ...]
     refused: tuple[Refusal, ...]
     counts: Mapping[str, int]
     analyst: str
+    records: tuple[AnalysisRecord, ...] = ()
 
     @property
     def edits(self) -> tuple[Edit, ...]:
         """The candidate edits."""
         return tuple(proposal.to_edit() for proposal in self.proposals)
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """What keeps an equal loser of a recent gate away.
-
-    Attributes:
-        ledger: every proposal so far.
-        round_index: the current round t.
-        rounds: for how many rounds a loser stays away.
-    """
-
-    ledger: Ledger = field(default_factory=Ledger)
-    round_index: int = 0
-    rounds: int = 0
 
 
 COLD_START = Memory()
@@ -129,31 +127,28 @@ def harvest_edits(
         rollouts: evidence, in any order; online, those of tasks with a skill deficit.
         skill: the frozen current skill.
         analyst: reads the rollouts.
-        firewall: refuses what must not enter the pool.
+        firewall: refuses what must not enter the pool, nor another prompt.
         limit: most candidates; in the published run 6 online, and 16 at the cold start.
         groups: the round's training groups, whose randomised contexts may speak for a DELETE.
         memory: keeps recent losers away; at round 0, the cold start, only additions pass (method §4).
+
+    Raises:
+        EndpointError: when the analyst's endpoint gives no answer.
     """
     analysis = analyst.analyse(rollouts, skill)
-    counts = Counter(analysis.counts)
-    found = (*analysis.proposals, *suspect_harm(groups, skill))
-    offered = sorted((p for p in found if p.op == "ADD" or memory.round_index > 0), key=_canonical)
-    merged = merge_proposals(offered, limit=len(offered))
-    counts["merged"] = len(offered) - len(merged)
-    admitted = memory.ledger.admissible(merged, memory.round_index, rounds=memory.rounds)
-    counts["blocked_by_ledger"] = len(merged) - len(admitted)
-    fitting = [p for p in admitted if _fits(p, skill)]
-    counts["misfit"] = len(admitted) - len(fitting)
-    passed, refused = _screen(fitting, skill, firewall)
-    counts["rejected_by_firewall"] = len(refused)
-    counts["over_limit"] = max(0, len(passed) - limit)
-    return Harvest(passed[:limit], refused, dict(sorted(counts.items())), analyst.name)
-
-
-def rollout_id(rollout: Rollout) -> str:
-    """Return an id of one rollout among all rollouts of a run: task, sample, context, weights."""
-    context = content_hash(sorted(rollout.visible), rollout.checkpoint)
-    return f"{rollout.task_id}#{rollout.sample}@{context[:6]}"
+    found = sorted((*analysis.proposals, *suspect_harm(groups, skill)), key=_canonical)
+    sieve = Sieve(skill, firewall, memory, Counter(analysis.counts))
+    sieve.counts["mapped"] = len(found)
+    screened = sieve.screen(sieve.unite(found))
+    records = analysis.records
+    if analyst.reducer is not None:
+        reduction = analyst.reducer.reduce(screened, skill, sieve.allows)
+        screened, records = list(reduction.proposals), (*records, *reduction.records)
+        sieve.counts.update(reduction.counts)
+    final = sieve.compile(screened, limit)
+    refused = tuple(Refusal(bare_calls(one.proposal), one.rejections) for one in sieve.refused)
+    records = with_fates(records, sieve.fallen, final)
+    return Harvest(tuple(map(bare_calls, final)), refused, dict(sorted(sieve.counts.items())), analyst.name, records)
 
 
 def secrets_of(environment: Environment) -> Secrets:
@@ -163,29 +158,6 @@ def secrets_of(environment: Environment) -> Secrets:
     return Secrets(task_ids=tuple(task.id for split in SPLITS for task in environment.tasks(split)))
 
 
-def _screen(
-    proposals: Sequence[Proposal], skill: Skill, firewall: Firewall
-) -> tuple[tuple[Proposal, ...], tuple[Refusal, ...]]:
-    """Split proposals by the firewall; the pool's chunks beside a candidate are those it does not replace."""
-    passed: list[Proposal] = []
-    refused: list[Refusal] = []
-    accepted: list[Chunk] = []
-    for proposal in proposals:
-        beside = [chunk for chunk in skill.chunks if chunk.id not in proposal.targets]
-        found = tuple(r for chunk in proposal.chunks for r in firewall.inspect(chunk, [*beside, *accepted]))
-        if found:
-            refused.append(Refusal(proposal, found))
-        else:
-            passed.append(proposal)
-            accepted += proposal.chunks
-    return tuple(passed), tuple(refused)
-
-
-def _fits(proposal: Proposal, skill: Skill) -> bool:
-    present = set(skill.ids)
-    return set(proposal.targets) <= present and present.isdisjoint(chunk.id for chunk in proposal.chunks)
-
-
 def _canonical(proposal: Proposal) -> tuple[object, ...]:
     texts = tuple((chunk.title, chunk.body) for chunk in proposal.chunks)
-    return proposal.op, proposal.targets, texts, proposal.root_cause, proposal.support, proposal.expected_effect
+    return proposal.op, proposal.targets, texts, proposal.root_cause, proposal.support, proposal.calls

@@ -1,0 +1,43 @@
+"""`intraskill coldstart`: stage A alone, from recorded or fresh trajectories to a first skill."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from intraskill.commands import Verb
+from intraskill.config import Config
+
+Compose = Callable[[Sequence[str]], Config]
+
+
+def add(verb: Verb, compose: Compose) -> None:
+    """Register the command; ``compose`` turns overrides such as ``+exp=smollm`` into a config."""
+
+    def run(arguments: argparse.Namespace, overrides: list[str]) -> int:
+        words = [*overrides, f"run_dir={arguments.out}"] if arguments.out else overrides
+        return _draft(arguments, compose(words))
+
+    parser = verb("coldstart", "write the first skill from recorded or fresh trajectories, and stop", run)
+    parser.add_argument(
+        "--trajectories", metavar="FILE", help="JSON lines, see docs/trace2skill.md (default: fresh ones)"
+    )
+    parser.add_argument("--out", metavar="DIR", help="same as run_dir=DIR; the same command continues a killed one")
+
+
+def _draft(arguments: argparse.Namespace, config: Config) -> int:
+    from intraskill.drafting import draft_alone
+    from intraskill.report.live import monitor
+    from intraskill.runtime.run_directory import read_json
+
+    trajectories = Path(arguments.trajectories) if arguments.trajectories else None
+    with monitor() as watcher:
+        skill, root = draft_alone(config, trajectories, watcher)
+    counts = read_json(root / "edits.json")["counts"]
+    for name, count in counts.items():
+        sys.stdout.write(f"{count:6d} {name}\n")
+    sys.stdout.write(
+        f"{len(skill.chunks)} chunks in {root / 'draft.md'}, every analysis in {root / 'analyses.jsonl'}\n"
+        f"Next: intraskill train coldstart.draft={root / 'draft.md'} coldstart.tasks=0\n"
+    )
+    return 0

@@ -1,0 +1,138 @@
+"""One readable record per analyst call, so that a line of the skill can be followed back to what was read and tried.
+
+While a pass runs, the ``calls`` of a proposal name its place, ``CALL~2``: the third proposal of that call. The harvest
+writes each proposal's fate into its record and leaves the bare call ids on the proposals that go on.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from intraskill.method.proposals import Proposal
+from intraskill.method.randomness import content_hash
+from intraskill.method.rollouts import Rollout
+
+Kind = Literal["success", "failure", "reduce"]
+TO_GATE = "to_gate"
+
+
+@dataclass(frozen=True, slots=True)
+class TriedAction:
+    """One decision of a live trial: the action's text and the environment's feedback code."""
+
+    action: str
+    feedback: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalFate:
+    """A proposal as its call made it, and what became of it.
+
+    Attributes:
+        proposal: as proposed.
+        action: number of the logged action that it points at, from 1; 0 for none.
+        fate: ``to_gate``, or the stage that let it fall, such as ``blocked_by_ledger``; empty while the pass runs.
+        edit_id: the edit that carries it to the gate, alone or united with others; else empty.
+    """
+
+    proposal: Proposal
+    action: int = 0
+    fate: str = ""
+    edit_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisRecord:
+    """What one analyst call read, tried and proposed.
+
+    Attributes:
+        id: the call: kind, rollout and, where a prompt was asked, its hash.
+        kind: what was read: a success, a failure, or for ``reduce`` other proposals.
+        analyst: who read it.
+        rollout_id: of the rollout, empty for ``reduce``.
+        inputs: for ``reduce``, the calls whose proposals were read.
+        outcome: ``proposed``, ``no_proposal``, or why there is none: ``bad_answer``, ``fix_failed``, ``no_trial`` (the
+            environment could not open the task again), ``no_action`` (an empty log).
+        diagnosis: what was found, in words.
+        lean_path: of a success, the numbers of the logged actions that were needed.
+        responsible_action: of a failure, the number of the logged action that settled it; 0 for none.
+        tried: of a failure, the decisions of the live trial.
+        trial_reward: what the environment paid for the trial; ``None`` without one.
+        private_notes: what only this task needed; it stays in this record.
+        proposals: each with its fate.
+    """
+
+    id: str
+    kind: Kind
+    analyst: str
+    rollout_id: str = ""
+    inputs: tuple[str, ...] = ()
+    outcome: str = "no_proposal"
+    diagnosis: str = ""
+    lean_path: tuple[int, ...] = ()
+    responsible_action: int = 0
+    tried: tuple[TriedAction, ...] = ()
+    trial_reward: float | None = None
+    private_notes: str = ""
+    proposals: tuple[ProposalFate, ...] = ()
+
+    def proposing(self, proposals: Sequence[Proposal], actions: Sequence[int] = ()) -> "AnalysisRecord":
+        """Return the record with its proposals, each marked with its place."""
+        made = []
+        for place, proposal in enumerate(proposals):
+            marked = replace(proposal, calls=(f"{self.id}~{place}",))
+            made.append(ProposalFate(marked, actions[place] if actions else self.responsible_action))
+        return replace(self, outcome="proposed" if made else "no_proposal", proposals=tuple(made))
+
+    @property
+    def proposed(self) -> tuple[Proposal, ...]:
+        """The proposals alone."""
+        return tuple(one.proposal for one in self.proposals)
+
+
+def call_id(kind: Kind, name: str, prompt: object = None) -> str:
+    """Return the id of a call, such as ``failure/t12#0@ab12cd/3fa91c02``."""
+    return f"{kind}/{name}" + ("" if prompt is None else f"/{content_hash(prompt)[:8]}")
+
+
+def rollout_id(rollout: Rollout) -> str:
+    """Return an id of one rollout among all rollouts of a run: task, sample, context, weights."""
+    context = content_hash(sorted(rollout.visible), rollout.checkpoint)
+    return f"{rollout.task_id}#{rollout.sample}@{context[:6]}"
+
+
+def bare_calls(proposal: Proposal) -> Proposal:
+    """Return a proposal whose calls are call ids only."""
+    return replace(proposal, calls=tuple(sorted({call.partition("~")[0] for call in proposal.calls})))
+
+
+def with_fates(
+    records: Iterable[AnalysisRecord], fallen: Mapping[str, str], final: Sequence[Proposal]
+) -> tuple[AnalysisRecord, ...]:
+    """Write into each record what became of its proposals, in the order of the call ids.
+
+    Args:
+        records: of one pass.
+        fallen: place of a proposal → the stage that let it fall.
+        final: the proposals that go to the gate, still marked with the places that they united.
+    """
+    edits = {place: proposal.to_edit().id for proposal in final for place in proposal.calls}
+
+    def closed(one: ProposalFate) -> ProposalFate:
+        (place,) = one.proposal.calls
+        fate = TO_GATE if place in edits else fallen.get(place, "")
+        return replace(one, proposal=bare_calls(one.proposal), fate=fate, edit_id=edits.get(place, ""))
+
+    return tuple(
+        replace(record, proposals=tuple(map(closed, record.proposals)))
+        for record in sorted(records, key=lambda record: record.id)
+    )
+
+
+def without_edits(records: Iterable[AnalysisRecord], edit_ids: Collection[str]) -> tuple[AnalysisRecord, ...]:
+    """Mark the proposals of edits that would have added more chunks than the pool has room for as ``too_large``."""
+
+    def marked(one: ProposalFate) -> ProposalFate:
+        return replace(one, fate="too_large", edit_id="") if one.edit_id in edit_ids else one
+
+    return tuple(replace(record, proposals=tuple(map(marked, record.proposals))) for record in records)

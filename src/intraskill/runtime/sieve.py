@@ -1,0 +1,122 @@
+"""What a proposal must pass between MAP and the gate; each stage counts what falls and says what became of it."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from intraskill.method.firewall import Firewall, Rejection
+from intraskill.method.proposals import Ledger, Proposal, merge_proposals
+from intraskill.method.skill import Chunk, Skill
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A proposal that never reached the gate because the firewall refused it."""
+
+    proposal: Proposal
+    rejections: tuple[Rejection, ...]
+
+    @property
+    def reason(self) -> str:
+        """Every broken rule with its span."""
+        return "; ".join(str(rejection) for rejection in self.rejections)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What keeps an equal loser of a recent gate away.
+
+    Attributes:
+        ledger: every proposal so far.
+        round_index: the current round t.
+        rounds: for how many rounds a loser stays away.
+    """
+
+    ledger: Ledger = field(default_factory=Ledger)
+    round_index: int = 0
+    rounds: int = 0
+
+
+@dataclass(slots=True)
+class Sieve:
+    """The stages of one pass, in the order in which they are called.
+
+    Attributes:
+        skill: the frozen current skill.
+        firewall: refuses what must not enter a pool or a prompt.
+        memory: keeps recent losers away; at round 0, the cold start, only additions pass (method §4).
+        counts: proposals that fell, by stage.
+        fallen: place of a proposal (`intraskill.runtime.analysis_records`) → the stage that let it fall.
+        refused: what the firewall refused.
+    """
+
+    skill: Skill
+    firewall: Firewall
+    memory: Memory
+    counts: Counter[str] = field(default_factory=Counter)
+    fallen: dict[str, str] = field(default_factory=dict)
+    refused: list[Refusal] = field(default_factory=list)
+
+    def unite(self, proposals: Sequence[Proposal]) -> list[Proposal]:
+        """Make one of equal proposals, with the union of their supports; leave out what a cold start cannot do."""
+        fitting = self._keep("not_at_start", proposals, lambda p: p.op == "ADD" or self.memory.round_index > 0)
+        by_meaning: dict[str, list[Proposal]] = {}
+        for proposal in fitting:
+            by_meaning.setdefault(proposal.meaning, []).append(proposal)
+        self.counts["merged"] += len(fitting) - len(by_meaning)
+        return [merge_proposals(equals, limit=1)[0] for _, equals in sorted(by_meaning.items())]
+
+    def screen(self, proposals: Sequence[Proposal]) -> list[Proposal]:
+        """Leave out recent losers, misfits and leaks: nothing else may reach another prompt or the gate."""
+        admitted = self._keep("blocked_by_ledger", proposals, self._admits)
+        fitting = self._keep("misfit", admitted, self._fits)
+        return self._keep("rejected_by_firewall", fitting, lambda proposal: self._passes(proposal, ()))
+
+    def allows(self, proposal: Proposal) -> bool:
+        """Whether `screen` would let one proposal pass; counts nothing."""
+        return self._admits(proposal) and self._fits(proposal) and not self._rejections(proposal, ())
+
+    def compile(self, proposals: Sequence[Proposal], limit: int) -> tuple[Proposal, ...]:
+        """Return at most ``limit`` proposals, the best supported first: one per target, no copies of one another."""
+        distinct = merge_proposals(proposals, limit=len(proposals))
+        chosen = {proposal.meaning for proposal in distinct}
+        self._keep("rival", proposals, lambda proposal: proposal.meaning in chosen)
+        accepted: list[Chunk] = []
+
+        def new(proposal: Proposal) -> bool:
+            passes = self._passes(proposal, accepted)
+            accepted.extend(proposal.chunks if passes else ())
+            return passes
+
+        originals = self._keep("rejected_by_firewall", distinct, new)
+        self.counts["over_limit"] += 0
+        kept = {proposal.meaning for proposal in originals[:limit]}
+        return tuple(self._keep("over_limit", originals, lambda proposal: proposal.meaning in kept))
+
+    def _keep(self, stage: str, proposals: Sequence[Proposal], holds: Callable[[Proposal], bool]) -> list[Proposal]:
+        kept = []
+        for proposal in proposals:
+            if holds(proposal):
+                kept.append(proposal)
+            else:
+                self.fallen.update(dict.fromkeys(proposal.calls, stage))
+        self.counts[stage] += len(proposals) - len(kept)
+        return kept
+
+    def _admits(self, proposal: Proposal) -> bool:
+        memory = self.memory
+        return not memory.ledger.blocks(proposal, memory.round_index, rounds=memory.rounds)
+
+    def _fits(self, proposal: Proposal) -> bool:
+        present = set(self.skill.ids)
+        return set(proposal.targets) <= present and present.isdisjoint(chunk.id for chunk in proposal.chunks)
+
+    def _passes(self, proposal: Proposal, accepted: Sequence[Chunk]) -> bool:
+        if found := self._rejections(proposal, accepted):
+            self.refused.append(Refusal(proposal, found))
+        return not found
+
+    def _rejections(self, proposal: Proposal, accepted: Sequence[Chunk]) -> tuple[Rejection, ...]:
+        """Inspect beside the chunks that a proposal does not replace, and those that were accepted before it."""
+        beside = [*(chunk for chunk in self.skill.chunks if chunk.id not in proposal.targets), *accepted]
+        return tuple(r for chunk in proposal.chunks for r in self.firewall.inspect(chunk, beside))
