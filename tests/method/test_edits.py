@@ -18,7 +18,7 @@ def test_the_operation_is_read_off_the_shape(removes: str, adds: str, op: str) -
     assert edit(removes, adds).id.startswith(op.lower())
 
 
-@pytest.mark.parametrize(("removes", "adds"), [("", ""), ("", "XY"), ("ab", "XY")])
+@pytest.mark.parametrize(("removes", "adds"), [("", ""), ("", "XY"), ("ab", ""), ("ab", "XY")])
 def test_other_shapes_are_refused(removes: str, adds: str) -> None:
     with pytest.raises(EditError, match=rf"got \({len(removes)},{len(adds)}\)"):
         edit(removes, adds)

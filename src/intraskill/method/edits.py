@@ -39,7 +39,7 @@ class Edit:
 
     def __post_init__(self) -> None:
         n, m = len(self.removes), len(self.adds)
-        if min(n, m) > 1 or n + m == 0 or (n == 0 and m > 1):
+        if min(n, m) > 1 or n + m == 0 or (min(n, m) == 0 and max(n, m) > 1):
             raise EditError(
                 f"an edit has shape (0,1), (1,1), (1,0), (n,1) or (1,n), got ({n},{m}); write it as several edits"
             )

@@ -3,7 +3,7 @@
 A message says what is wrong, where, how many, names the first three offenders, and says what to do.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 
 class IntraSkillError(Exception):
@@ -68,6 +68,19 @@ class EngineError(IntraSkillError, RuntimeError):
 
 class RankError(IntraSkillError, RuntimeError):
     """One of several processes that train together failed or ended; the others were ended with it."""
+
+
+class WaitsForPerson(IntraSkillError):  # noqa: N818  nothing failed
+    """A run stopped for a person's answers; the same command continues.
+
+    Args:
+        message: what to do.
+        ask: asks the person there and then, and returns whether every answer is in.
+    """
+
+    def __init__(self, message: str, ask: Callable[[], bool]) -> None:
+        super().__init__(message)
+        self.ask = ask
 
 
 class NothingToLearnError(IntraSkillError, RuntimeError):

@@ -1,0 +1,236 @@
+"""``--review``: a run stops before each gate, and a person says yes, no or edit to every proposal.
+
+The round's directory gets ``proposals.md``, to read, and ``review.yaml``, to fill in. Once every answer is there the
+same command puts them into ``review.json`` and goes on; from then on they are an artifact of the round like any other.
+"""
+
+import difflib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from intraskill.assembly import Run
+from intraskill.method.edits import Edit, check_edits
+from intraskill.method.errors import ConfigError, EditError, SkillFormatError, WaitsForPerson, offenders
+from intraskill.method.gate import Fate
+from intraskill.method.proposals import PERSON, Ledger, Proposal
+from intraskill.method.skill import Chunk, Skill, parse_skill
+from intraskill.runtime.records import from_json, to_json
+from intraskill.runtime.run_directory import read_json, read_text, write_json, write_text
+
+READABLE, ANSWERS, RECORD = "proposals.md", "review.yaml", "review.json"
+Word = Literal["yes", "no", "edit"]
+WORDS: dict[Any, Word] = {"yes": "yes", True: "yes", "no": "no", False: "no", "edit": "edit"}
+"""YAML reads a bare yes or no as a truth value."""
+HEAD = """\
+# One answer per proposal: yes, no or edit. proposals.md shows what each would change.
+# edit: change the text under chunks; the firewall reads it again. reason is yours, and is kept with a no or an edit.
+# Then run the same command again.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A person's word on one proposal.
+
+    Attributes:
+        edit_id: of the proposal's edit.
+        word: ``yes``, ``no`` or ``edit``.
+        reason: why, in the person's words.
+        chunks: the text that the person wants instead; only with ``edit``.
+    """
+
+    edit_id: str
+    word: Word
+    reason: str = ""
+    chunks: tuple[Chunk, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PersonsReview:
+    """A person's answers to the proposals of one round, in their order."""
+
+    answers: tuple[Answer, ...]
+
+
+def reviewed(
+    run: Run, directory: Path, skill: Skill, proposals: tuple[Proposal, ...], ledger: Ledger
+) -> tuple[tuple[Proposal, ...], Ledger]:
+    """Return the proposals that a person lets through, and the ledger with what the person refused.
+
+    A person's own edits are not asked about. Without ``review`` nothing is asked, and answers that were given before
+    hold.
+
+    Raises:
+        WaitsForPerson: while answers are missing.
+        ConfigError: for answers that make no sense, or a text that the firewall refuses.
+    """
+    asked = [proposal for proposal in proposals if proposal.origin != PERSON]
+    record = directory / RECORD
+    if not record.exists():
+        if not (run.config.review and asked):
+            return proposals, ledger
+        if (directory / "masks.json").exists():
+            run.monitor.say(f"{directory.name}: its gate began before --review; the next round will be asked about")
+            return proposals, ledger
+        write_json(record, to_json(_answers(run, directory, skill, proposals, asked)))
+    answers = {answer.edit_id: answer for answer in from_json(PersonsReview, read_json(record), record).answers}
+    round_index = int(directory.name.rpartition("_")[2]) if directory.name.startswith("round_") else 0
+    kept: list[Proposal] = []
+    for proposal in proposals:
+        answer = answers.get(proposal.to_edit().id)
+        if answer is None or answer.word == "yes":
+            kept.append(proposal)
+            continue
+        why = answer.reason or "no reason given"
+        if answer.word == "edit":
+            kept.append(_edited(proposal, answer.chunks))
+            why = f"rewritten as {kept[-1].to_edit().id}: {why}"
+        ledger = ledger.record(round_index, proposal, Fate.REFUSED_BY_PERSON, why)
+    return tuple(kept), ledger
+
+
+def _answers(
+    run: Run, directory: Path, skill: Skill, proposals: Sequence[Proposal], asked: Sequence[Proposal]
+) -> PersonsReview:
+    path = directory / ANSWERS
+    if not path.exists():
+        write_text(directory / READABLE, readable(directory.name, skill, proposals))
+        write_text(path, blank_answers(asked))
+    answers = read_answers(path, asked)
+    if missing := [edit_id for edit_id, answer in answers.items() if answer is None]:
+        raise WaitsForPerson(
+            f"{len(missing)} of {len(asked)} proposals of {directory.name} wait for your answer: read "
+            f"{directory / READABLE}, fill in {path}, and run the same command again",
+            lambda: ask_in_terminal(path, asked, input),
+        )
+    given = [answer for answer in answers.values() if answer is not None]
+    _check(run, path, skill, proposals, {answer.edit_id: answer for answer in given})
+    return PersonsReview(tuple(given))
+
+
+def _edited(proposal: Proposal, chunks: tuple[Chunk, ...]) -> Proposal:
+    return replace(proposal, chunks=chunks, support=(*proposal.support, PERSON))
+
+
+def _check(run: Run, path: Path, skill: Skill, proposals: Sequence[Proposal], answers: Mapping[str, Answer]) -> None:
+    """Refuse edited texts that the firewall would not let in, or that contradict the skill or one another."""
+    edits: list[Edit] = []
+    for proposal in proposals:
+        answer = answers.get(proposal.to_edit().id)
+        if answer is not None and answer.word == "no":
+            continue
+        if answer is not None and answer.word == "edit":
+            beside = [chunk for chunk in skill.chunks if chunk.id not in proposal.targets]
+            found = [str(r) for chunk in answer.chunks for r in run.firewall.inspect(chunk, beside)]
+            if found:
+                raise ConfigError(
+                    f"{path}: the firewall refuses your text of {answer.edit_id} for {offenders(found)}; change it"
+                )
+        try:
+            edits.append((_edited(proposal, answer.chunks) if answer and answer.word == "edit" else proposal).to_edit())
+            check_edits(skill, edits)
+        except EditError as error:
+            raise ConfigError(f"{path}: your text of {proposal.to_edit().id} does not fit: {error}") from error
+
+
+def readable(round_name: str, skill: Skill, proposals: Sequence[Proposal]) -> str:
+    """Return the proposals of a round for a person: what each would change, why, and how many rollouts say so."""
+    by_id = {chunk.id: chunk for chunk in skill.chunks}
+    parts = [f"# Proposals of {round_name}", f"{len(proposals)} for the gate. Answer in {ANSWERS}."]
+    for number, proposal in enumerate(proposals, start=1):
+        old = [line for target in proposal.targets for line in by_id[target].render().splitlines()]
+        new = [line for chunk in proposal.chunks for line in chunk.render().splitlines()]
+        lines = list(difflib.unified_diff(old, new, lineterm="", n=len(old) + len(new)))[3:]
+        fence = "`" * (3 + max((len(line) - len(line.lstrip("`")) for line in (*old, *new)), default=0))
+        whose = "a person's own, not asked about" if proposal.origin == PERSON else f"{len(proposal.support)} rollouts"
+        parts += [
+            f"## {number}. {proposal.op} `{proposal.to_edit().id}`",
+            f"Cause: {proposal.root_cause}\nExpected: {proposal.expected_effect or 'not said'}\nSupport: {whose}",
+            "\n".join([f"{fence}diff", *lines, fence]),
+        ]
+    return "\n\n".join(parts) + "\n"
+
+
+def blank_answers(proposals: Sequence[Proposal], given: Mapping[str, str] | None = None) -> str:
+    """Return ``review.yaml`` with an empty place, or the word given so far, for every answer."""
+    lines = [HEAD]
+    for proposal in proposals:
+        edit_id = proposal.to_edit().id
+        lines += [f"- edit: {edit_id}", f"  answer: {(given or {}).get(edit_id, '')}".rstrip(), "  reason:"]
+        if proposal.chunks:
+            text = "\n\n".join(chunk.render() for chunk in proposal.chunks)
+            lines += ["  chunks: |2", *(f"    {line}" if line else "" for line in text.split("\n"))]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def read_answers(path: Path, proposals: Sequence[Proposal]) -> dict[str, Answer | None]:
+    """Read a person's answers by edit id, ``None`` where none is given yet.
+
+    Raises:
+        ConfigError: for a file that is not a list with one entry per proposal, or an answer that makes no sense.
+    """
+    import yaml  # type: ignore[import-untyped]
+
+    try:
+        rows = yaml.safe_load(read_text(path))
+    except yaml.YAMLError as error:
+        raise ConfigError(
+            f"{path} is not YAML ({' '.join(str(error).split())}); mend it, or delete it to begin anew"
+        ) from error
+    by_id = {proposal.to_edit().id: proposal for proposal in proposals}
+    found = [row.get("edit") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    if sorted(map(str, found)) != sorted(by_id):
+        raise ConfigError(
+            f"{path} must hold one entry for each of {offenders(sorted(by_id))}; mend it, or delete it to begin anew"
+        )
+    return {row["edit"]: _answer(f"{path}: {row['edit']}", row, by_id[row["edit"]]) for row in rows}
+
+
+def _answer(where: str, row: Mapping[str, Any], proposal: Proposal) -> Answer | None:
+    given = row.get("answer")
+    if given is None or given == "":
+        return None
+    word = WORDS.get(given.strip().lower() if isinstance(given, str) else given)
+    if word is None:
+        raise ConfigError(f"{where}: the answer {given!r} is not yes, no or edit")
+    try:
+        chunks = parse_skill(str(row.get("chunks") or "")).chunks
+    except SkillFormatError as error:
+        raise ConfigError(f"{where}: {error}") from error
+    if (chunks != proposal.chunks) != (word == "edit") and word != "no":
+        changed = "changes nothing in" if word == "edit" else "says yes but changes"
+        raise ConfigError(f"{where} {changed} the text under chunks; answer edit to change it, yes to leave it")
+    reason = str(row.get("reason") or "").strip()
+    if word != "edit":
+        return Answer(proposal.to_edit().id, word, reason)
+    try:
+        _edited(proposal, chunks)
+    except EditError as error:
+        raise ConfigError(f"{where}: an edited {proposal.op} must stay one: {error}") from error
+    return Answer(proposal.to_edit().id, word, reason, chunks)
+
+
+def ask_in_terminal(path: Path, proposals: Sequence[Proposal], ask: Callable[[str], str]) -> bool:
+    """Ask for one answer after the other and write them to the file; return whether every one is yes or no.
+
+    Whoever wants to edit a text, or stops, goes on in the file.
+    """
+    sys.stdout.write(read_text(path.with_name(READABLE)))
+    given: dict[str, str] = {}
+    for proposal in proposals:
+        edit_id = proposal.to_edit().id
+        try:
+            word = ask(f"{edit_id}: yes, no or edit? ").strip().lower()
+        except EOFError:
+            break
+        given[edit_id] = {"y": "yes", "n": "no", "e": "edit"}.get(word, word)
+    words = {edit_id: word for edit_id, word in given.items() if word in ("yes", "no", "edit")}
+    write_text(path, blank_answers(proposals, words))
+    complete = len(words) == len(proposals) and "edit" not in words.values()
+    if not complete:
+        sys.stdout.write(f"The rest is yours in {path}; then run the same command again\n")
+    return complete
