@@ -65,8 +65,9 @@ def _parser() -> argparse.ArgumentParser:
     coldstart.add(verb, compose)
     validate.add(verb, _config_beside)
     panel = verb("eval", "evaluate a checkpoint on a split and compare it with other evaluations", _eval)
-    panel.add_argument("--ckpt", required=True, help="a run, a round, or a checkpoint directory")
+    panel.add_argument("--ckpt", help="a run, a round, or a checkpoint directory (default: that of --pair)")
     panel.add_argument("--skill", help="skill file instead of the one beside the checkpoint")
+    panel.add_argument("--pair", help="a run, an export or a pair.json: refuse what is not the pair that it binds")
     panel.add_argument("--out", help="where to write (default: in the run)")
     panel.add_argument("--tasks", type=int, help="at most so many tasks")
     panel.add_argument("--mode", choices=("skill-free", "skill-augmented"), default="skill-free")
@@ -184,24 +185,33 @@ def _config_beside(root: Path | None, overrides: list[str]) -> Config:
 
 
 def _eval(arguments: argparse.Namespace, overrides: list[str]) -> int:
-    from intraskill import evaluate
+    from intraskill import bound_pair, evaluate
     from intraskill.assembly import bench
+    from intraskill.benchmark import write_benchmarks
     from intraskill.report.live import monitor
     from intraskill.report.tables import print_evaluation
 
-    source = evaluate.find_source(Path(arguments.ckpt))
+    if not (arguments.ckpt or arguments.pair):
+        raise ConfigError("eval needs --ckpt, a run, a round or a checkpoint, or --pair, a run or a pair.json of one")
+    source = evaluate.find_source(Path(arguments.ckpt) if arguments.ckpt else bound_pair.checkpoint_of(arguments.pair))
     config = _config_beside(source.root, overrides)
-    augmented = arguments.mode == "skill-augmented"
-    skill = evaluate.skill_of(source, arguments.skill) if augmented else evaluate.Skill("")
+    claim = bound_pair.claim_of(arguments.pair, source.checkpoint, other_skill=arguments.skill is not None)
+    skill = bound_pair.skill_for(source, arguments.skill, arguments.pair, mode=arguments.mode, claim=claim)
     root = Path(arguments.out) if arguments.out else (source.root or Path(".")) / "evals"
     root.mkdir(parents=True, exist_ok=True)
     against = [evaluate.read_evaluation(Path(arguments.against))] if arguments.against else None
     panel = {"mode": arguments.mode, "split": arguments.split, "repeats": arguments.repeats, "tasks": arguments.tasks}
     with monitor() as watcher:
-        found, directory = evaluate.evaluate(bench(config, root, watcher), source.checkpoint, skill=skill, **panel)
+        run = bench(config, root, watcher)
+        verdict = bound_pair.judge(claim, run, source.checkpoint, skill)
+        found, directory = evaluate.evaluate(run, source.checkpoint, skill=skill or evaluate.Skill(""), **panel)
+    bound_pair.record(directory, verdict)
     others = evaluate.comparable(root, found) if against is None else against
     comparisons = [(other.name, evaluate.compare(other, found, seed=config.seed)) for other in others]
     print_evaluation(found, comparisons, str(directory))
+    sys.stdout.write(f"{bound_pair.words(verdict)}\n")
+    for path in write_benchmarks(root, found):
+        sys.stdout.write(f"Both arms are there: {path}\n")
     return 0
 
 
