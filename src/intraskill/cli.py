@@ -14,7 +14,7 @@ from pathlib import Path
 
 from intraskill.commands import Command, coldstart, env, gate, skill, validate, warmstart
 from intraskill.config import Config, check, flatten, unflatten
-from intraskill.method.errors import ConfigError, IntraSkillError
+from intraskill.method.errors import ConfigError, IntraSkillError, WaitsForPerson
 
 CONFIGS = Path(__file__).parent / "configs"
 OVERRIDE = re.compile(r"^[+~]{0,2}[A-Za-z_][\w./@-]*=")
@@ -36,6 +36,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     command: Command = arguments.command
     try:
         return command(arguments, overrides)
+    except WaitsForPerson as waiting:
+        sys.stdout.write(f"{waiting}\n")
+        return main(words) if sys.stdin.isatty() and waiting.ask() else 0
     except IntraSkillError as error:
         sys.stderr.write(f"intraskill: {type(error).__name__}: {error}\n")
         return 2
@@ -62,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--dry-run", action="store_true", help="print the resolved plan and stop")
     train.add_argument("--seed", type=int, help="same as seed=N")
     train.add_argument("--run-dir", help="same as run_dir=DIR")
+    train.add_argument("--review", action="store_const", const="true", help="ask a person before each gate")
     coldstart.add(verb, compose)
     validate.add(verb, _config_beside)
     panel = verb("eval", "evaluate a checkpoint on a split and compare it with other evaluations", _eval)
@@ -145,7 +149,7 @@ def _suggestion(word: str, known: Sequence[str]) -> str:
 
 
 def _train(arguments: argparse.Namespace, overrides: list[str]) -> int:
-    flags = {"seed": arguments.seed, "run_dir": arguments.run_dir}
+    flags = {"seed": arguments.seed, "run_dir": arguments.run_dir, "review": arguments.review}
     config = compose([*overrides, *(f"{key}={value}" for key, value in flags.items() if value is not None)])
     from rich.console import Console
 

@@ -176,6 +176,7 @@ class Config:
 
     seed: int = knob(0, "seed of every draw of the run", "[0, inf)")
     run_dir: str = knob("runs/quickstart", "directory of the run; an unfinished run there is continued")
+    review: bool = knob(False, "stop before each gate for a person's yes, no or edit; no part of the plan")
     threads: int = knob(1, "torch threads per process", "[1, 1024]")
     workers: int = knob(1, "threads that share rollout batches and micro-batches; pays for small models", "[1, 64]")
     family: str | None = knob(None, "task family; null = the environment's own; another one is refused")
