@@ -1,27 +1,27 @@
 """Peak memory and time of the log-prob head, plain and fused; write docs/results/bench_head.csv.
 
-python scripts/bench_head.py [--vocabulary 248320 --width 2560 --tokens 256 1024]
+python scripts/bench_head.py [--vocabulary 248320 --width 2560 --tokens 256 1024 4096] [--plain-tokens 256 1024]
 
 Each case runs in a process of its own. Peak is the largest resident memory above weights, hidden states, the gradient
-of these and (where the head is trained) the one gradient of its weights that no method can do without.
+of these and (where the head is trained) the one gradient of its weights that no method can do without. The plain head
+is measured at fewer sizes: what it needs grows with T, to 16 GiB at T = 4,096.
 """
 
 import argparse
-import csv
 import json
 import resource
 import subprocess
 import sys
 import time
-from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import torch
+from bench_model import write_rows
 
 from intraskill.runtime import logprobs
 
-OUT = Path(__file__).parents[1] / "docs" / "results" / "bench_head.csv"
-COLUMNS = ("head", "trained", "vocabulary", "width", "tokens", "peak_mib", "seconds", "checksum")
+COLUMNS = ("head", "trained", "vocabulary", "width", "tokens", "peak_mib", "cpu_s", "checksum")
 
 
 def resident_peak() -> float:
@@ -50,13 +50,13 @@ def measure(kind: str, trained: bool, vocabulary: int, width: int, tokens: int) 
     with torch.no_grad():
         head.weight.normal_(0, 0.02, generator=generator)
     warm_up()
-    before, began = resident_peak(), time.perf_counter()
+    before, began = resident_peak(), time.process_time()
     if kind == "plain":
         scored, _ = logprobs._score(head, hidden, target, 1.0, None)
     else:
         scored, _ = logprobs._head(SimpleNamespace(head=head), hidden, target, 1.0, None)  # type: ignore[arg-type]
     scored.sum().backward()
-    seconds = time.perf_counter() - began
+    seconds = time.process_time() - began
     assert hidden.grad is not None
     gradients = hidden.numel() + (head.weight.numel() if trained else 0)
     peak = resident_peak() - before - gradients * 4 / 2**20
@@ -69,25 +69,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--vocabulary", type=int, default=248_320)
     parser.add_argument("--width", type=int, default=2_560)
-    parser.add_argument("--tokens", type=int, nargs="+", default=[256, 1024])
+    parser.add_argument("--tokens", type=int, nargs="+", default=[256, 1024, 4096])
+    parser.add_argument("--plain-tokens", type=int, nargs="*", default=[256, 1024])
     parser.add_argument("--case", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.case:
         kind, trained, tokens = json.loads(arguments.case)
         print(json.dumps(measure(kind, trained, arguments.vocabulary, arguments.width, tokens)))
         return
-    with OUT.open("w", newline="") as file:
-        rows = csv.DictWriter(file, COLUMNS)
-        rows.writeheader()
-        for trained in (False, True):
-            for tokens in arguments.tokens:
-                for kind in ("plain", "fused"):
-                    case = ["--case", json.dumps([kind, trained, tokens])]
-                    size = ["--vocabulary", str(arguments.vocabulary), "--width", str(arguments.width)]
-                    done = subprocess.run([sys.executable, __file__, *size, *case], capture_output=True, check=True)
-                    row = json.loads(done.stdout)
-                    rows.writerow(row)
-                    print(*(f"{key}={row[key]}" for key in COLUMNS), flush=True)
+    cases = [("fused", trained, tokens) for trained in (False, True) for tokens in arguments.tokens]
+    cases += [("plain", trained, tokens) for trained in (False, True) for tokens in arguments.plain_tokens]
+    rows: list[dict[str, Any]] = []
+    for case in sorted(cases, key=lambda case: case[2]):
+        size = ["--vocabulary", str(arguments.vocabulary), "--width", str(arguments.width)]
+        command = [sys.executable, __file__, *size, "--case", json.dumps(case)]
+        rows.append(json.loads(subprocess.run(command, capture_output=True, check=True).stdout))
+        print(*(f"{key}={rows[-1][key]}" for key in COLUMNS), flush=True)
+        write_rows("bench_head", rows)
 
 
 if __name__ == "__main__":

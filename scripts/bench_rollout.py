@@ -1,15 +1,22 @@
 """A multi-turn rollout that keeps its cache beside one that gives `generate` the whole conversation every turn.
 
-python scripts/bench_rollout.py [--prompt 400 --turns 6 --action 16 --page 80 --size 4] [--repeats 5]
+python scripts/bench_rollout.py [--shapes 700x8x16x120x8 400x6x16x80x4] [--repeats 3]
 
-Both sample exactly the same number of tokens: every action runs to its limit, every page has the same length. The
-other side is Transformers' own `generate` on the batch of a whole group, with its cache inside each call; it is given
-the pages of the same lengths. The limit counts forwarded tokens; a sampled token costs both sides the same, so the
-ratio stays below it. Time is processor time of one thread, in turns. Writes docs/results/bench_rollout.csv.
+A shape is prompt × turns × tokens of an action × tokens of a page × rollouts of the group. The first is the published
+one: the quickstart's groups of eight, a prompt with a skill, as many turns as an episode may have. The second is small
+on purpose: there sampling, which costs both sides the same, is most of what is left to do.
+
+Both sides sample exactly the same number of tokens: every action runs to its limit, every page has the same length, so
+that nothing is padded. The other side is Transformers' own `generate` on the batch of a whole group, with its cache
+inside each call. Time is processor time of one thread, in turns. Two limits stand beside the ratio: that of forwarded
+tokens, and the one that counts a sampled token as what it costs, several times a token that is only read (measured
+with the engine in the middle of an episode). Writes docs/results/bench_rollout.csv.
 """
 
 import argparse
-from typing import Any
+import time
+from statistics import median
+from typing import Any, NamedTuple
 
 import torch
 from bench_model import in_turns, merge, random_policy, write_rows
@@ -18,6 +25,22 @@ from intraskill.runtime.policy import Policy
 from intraskill.runtime.torch_engine import TorchEngine
 
 NEVER = -1
+PUBLISHED = "700x8x16x120x8"
+
+
+class Sizes(NamedTuple):
+    """Tokens of the prompt, turns, tokens of an action and of a page, rollouts of the group."""
+
+    prompt: int
+    turns: int
+    action: int
+    page: int
+    size: int
+
+    @property
+    def sampled(self) -> int:
+        """Tokens that a group samples."""
+        return self.size * self.turns * self.action
 
 
 def page(turn: int, row: int, length: int) -> tuple[int, ...]:
@@ -25,7 +48,7 @@ def page(turn: int, row: int, length: int) -> tuple[int, ...]:
     return tuple(3 + (131 * turn + 17 * row + 7 * k) % 1200 for k in range(length)) if turn else ()
 
 
-def kept(policy: Policy, sizes: argparse.Namespace) -> int:
+def kept(policy: Policy, sizes: Sizes) -> int:
     """Roll out with the torch engine; return how many tokens were sampled."""
     engine = TorchEngine(policy, stop_id=NEVER, max_new_tokens=sizes.action)
     rows = range(sizes.size)
@@ -39,7 +62,7 @@ def kept(policy: Policy, sizes: argparse.Namespace) -> int:
 
 
 @torch.no_grad()
-def again(policy: Policy, sizes: argparse.Namespace) -> int:
+def again(policy: Policy, sizes: Sizes) -> int:
     """Roll out with `generate`, every turn from the first token on; return how many tokens were sampled."""
     torch.manual_seed(0)
     rows = range(sizes.size)
@@ -66,41 +89,68 @@ def again(policy: Policy, sizes: argparse.Namespace) -> int:
     return sampled
 
 
-def limit(sizes: argparse.Namespace) -> float:
-    """Return the ratio of forwarded tokens."""
-    steps = sizes.page + sizes.action
-    unique = sizes.prompt + sizes.size * (sizes.turns * sizes.action + (sizes.turns - 1) * sizes.page)
-    repeated = sum(sizes.prompt + turn * steps + sizes.action for turn in range(sizes.turns)) * sizes.size
-    return float(repeated / unique)
+def sampled_cost(policy: Policy, sizes: Sizes, repeats: int = 3) -> float:
+    """Return what sampling a token costs in the middle of an episode, in tokens read there."""
+    middle = sizes.prompt + sizes.turns * (sizes.page + sizes.action) // 2
+
+    def seconds(page: int, action: int) -> float:
+        began = time.process_time()
+        kept(policy, Sizes(middle, 2, action, page, sizes.size))
+        return time.process_time() - began
+
+    kept(policy, Sizes(9, 2, 2, 9, sizes.size))
+    base, paged, acted = (
+        median(seconds(*lengths) for _ in range(repeats)) for lengths in ((1, 1), (1 + sizes.page, 1), (1, 17))
+    )
+    return float((acted - base) / 32 / ((paged - base) / sizes.page))
 
 
-def main() -> None:
-    """Measure and write the rows."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("prompt", 400), ("turns", 6), ("action", 16), ("page", 80), ("size", 4), ("repeats", 5)):
-        parser.add_argument(f"--{name}", type=int, default=default)
-    sizes = parser.parse_args()
-    torch.set_num_threads(1)
-    policy = random_policy(1280)
-    expected = sizes.size * sizes.turns * sizes.action
+def limits(sizes: Sizes, cost: float) -> tuple[float, float]:
+    """Return the largest possible ratio, by forwarded tokens and with sampled ones at what they cost."""
+    repeated = sum(sizes.prompt + turn * (sizes.page + sizes.action) for turn in range(sizes.turns)) * sizes.size
+    unique = sizes.prompt + sizes.size * (sizes.turns - 1) * sizes.page
+    by_tokens, by_cost = ((repeated + each * sizes.sampled) / (unique + each * sizes.sampled) for each in (1, cost))
+    return by_tokens, by_cost
+
+
+def compare(policy: Policy, shape: str, repeats: int, rows: list[dict[str, Any]]) -> float:
+    """Measure one shape, add its rows and print what was found; return again / kept time."""
+    sizes = Sizes(*map(int, shape.split("x")))
 
     def same(sampled: int) -> None:
-        assert sampled == expected, f"{sampled} tokens sampled, not {expected}"
+        assert sampled == sizes.sampled, f"{sampled} tokens sampled, not {sizes.sampled}"
 
-    shape = f"{sizes.prompt}x{sizes.turns}x{sizes.action}x{sizes.page}x{sizes.size}"
-    facts = {"shape": shape, "limit_tokens": round(limit(sizes), 3)}
-    rows: list[dict[str, Any]] = []
+    cost = sampled_cost(policy, sizes)
+    by_tokens, by_cost = limits(sizes, cost)
+    facts = {"shape": shape, "limit_tokens": round(by_tokens, 3), "limit_cost": round(by_cost, 3)}
     spent = in_turns(
         {"cache_kept": lambda: same(kept(policy, sizes)), "generate_again": lambda: same(again(policy, sizes))},
-        sizes.repeats,
+        repeats,
         lambda row: rows.append(facts | row),
     )
     ratio = spent["generate_again"] / spent["cache_kept"]
-    write_rows("bench_rollout", rows)
-    merge({"rollout_vs_reprefill": round(ratio, 2)})
     print(
-        f"prompt x turns x action x page x group = {shape}: {ratio:.2f} x faster (limit {limit(sizes):.2f} by tokens)"
+        f"prompt x turns x action x page x group = {shape}: {ratio:.2f} x faster (limit {by_tokens:.2f} by tokens, "
+        f"{by_cost:.2f} when a sampled token costs {cost:.1f} read ones, as measured)",
+        flush=True,
     )
+    return ratio
+
+
+def main() -> None:
+    """Measure every shape and write the rows."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shapes", nargs="+", default=[PUBLISHED, "400x6x16x80x4"])
+    parser.add_argument("--repeats", type=int, default=3)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    policy = random_policy(1280)
+    rows: list[dict[str, Any]] = []
+    for shape in arguments.shapes:
+        ratio = compare(policy, shape, arguments.repeats, rows)
+        write_rows("bench_rollout", rows)
+        if shape == PUBLISHED:
+            merge({"rollout_vs_reprefill": round(ratio, 2)})
 
 
 if __name__ == "__main__":
