@@ -5,7 +5,7 @@ Heavy packages are imported here only when the config asks for what needs them.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from intraskill.config import Config, check, flatten
 from intraskill.environments.protocol import Environment
@@ -16,11 +16,15 @@ from intraskill.method.randomness import shuffled
 from intraskill.method.tasks import SPLITS, Split, Task
 from intraskill.provenance import about, check_provenance, draft_of, plan_of
 from intraskill.run_sizes import check_sizes, check_slots
+from intraskill.runtime.distributed_settings import launched
 from intraskill.runtime.learner import Learner
 from intraskill.runtime.run_directory import claim
 from intraskill.runtime.trace2skill import Analyst, OwnAnalyst, secrets_of
 from intraskill.runtime.tracking import Metrics, Monitor, Silence, WandbMirror
 from intraskill.runtime.trainer_settings import LossKind, SelfCheck, TrainerSettings
+
+if TYPE_CHECKING:
+    from intraskill.runtime.policy import Engine
 
 PACKAGE = Path(__file__).parent
 
@@ -136,14 +140,22 @@ def environment_of(config: Config) -> Environment:
 
 
 def learner_of(config: Config, environment: Environment) -> Learner:
-    """Build the policy and its optimizer for an environment."""
+    """Build the policy and its optimizer for an environment; among several processes, the one that leads the others.
+
+    Raises:
+        ConfigError: also for a world with a learner of its own among several processes.
+    """
+    if config.env.name != "planted" and not hasattr(environment, "learner"):
+        return _torch_learner(config, environment)
+    if launched().size > 1:
+        raise ConfigError(
+            f"env.name={config.env.name} has a learner of its own, for one process; start it without a launcher"
+        )
     if config.env.name == "planted":
         planted: Learner = imported("intraskill.environments.planted:PlantedLearner")(environment)
         return planted
-    if hasattr(environment, "learner"):
-        own: Learner = environment.learner(config)
-        return own
-    return _torch_learner(config, environment)
+    own: Learner = environment.learner(config)  # type: ignore[attr-defined]
+    return own
 
 
 def _torch_learner(config: Config, environment: Environment) -> Learner:
@@ -157,25 +169,30 @@ def _torch_learner(config: Config, environment: Environment) -> Learner:
     import torch
     from transformers.utils import logging
 
+    from intraskill.runtime.distributed import device_of, present
+    from intraskill.runtime.distributed_learner import NoEngine, led, refuse_engine, together_of
     from intraskill.runtime.policy import LoraSettings, load_policy
     from intraskill.runtime.trainer import TorchLearner
+    from intraskill.runtime.vllm_choice import vllm_engine_of
 
     logging.disable_progress_bar()
     torch.set_num_threads(config.threads)
-    policy, device = config.policy, config.policy.device
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    elif device.startswith("cuda") and not torch.cuda.is_available():
-        raise ConfigError(f"policy.device={device}, but this torch finds no CUDA device; use policy.device=cpu")
+    policy, rollout, ranks = config.policy, config.rollout, present()
+    refuse_engine(rollout.engine, ranks)
     lora = None
     if policy.lora_rank:
         targets = tuple(policy.lora_targets)
         lora = LoraSettings(policy.lora_rank, policy.lora_alpha, targets[0] if targets == ("all-linear",) else targets)
-    loaded = load_policy(directory, lora=lora, device=device, dtype=getattr(torch, policy.dtype))
-    from intraskill.runtime.vllm_choice import vllm_engine_of
-
-    engine = None if config.rollout.engine == "torch" else vllm_engine_of(config.rollout, loaded, directory)
-    return TorchLearner(loaded, environment, trainer_settings(config), engine=engine)
+    loaded = load_policy(
+        directory, lora=lora, device=device_of(policy.device, ranks), dtype=getattr(torch, policy.dtype)
+    )
+    settings = trainer_settings(config)
+    together = together_of(ranks, loaded, settings)
+    engine: Engine | None = None
+    if rollout.engine != "torch":
+        engine = NoEngine() if ranks and ranks.rank else vllm_engine_of(rollout, loaded, directory)
+    local = TorchLearner(loaded, environment, settings, engine=engine, together=together)
+    return local if ranks is None else led(local, ranks, elsewhere=rollout.engine != "torch")
 
 
 def policy_directory(path: str) -> Path:
@@ -216,7 +233,7 @@ def trainer_settings(config: Config) -> TrainerSettings:
         max_new_tokens=rollout.max_new_tokens,
         max_context=rollout.max_context,
         constrained=rollout.constrained,
-        rollout_batch=-(-rollout.batch // config.workers),
+        rollout_batch=-(-rollout.batch // (config.workers * launched().size)),
         workers=config.workers,
         mismatch_cap=grpo.mismatch_cap,
     )

@@ -9,12 +9,14 @@ import difflib
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
 from intraskill.commands import Command, coldstart, env, gate, skill, validate, warmstart
 from intraskill.config import Config, check, flatten, unflatten
 from intraskill.method.errors import ConfigError, IntraSkillError, WaitsForPerson
+from intraskill.runtime.distributed_settings import launched
 
 CONFIGS = Path(__file__).parent / "configs"
 OVERRIDE = re.compile(r"^[+~]{0,2}[A-Za-z_][\w./@-]*=")
@@ -153,19 +155,23 @@ def _train(arguments: argparse.Namespace, overrides: list[str]) -> int:
     config = compose([*overrides, *(f"{key}={value}" for key, value in flags.items() if value is not None)])
     from rich.console import Console
 
+    leads = launched().rank == 0
+    if arguments.dry_run and not leads:
+        return 0
     if arguments.dry_run:
         from intraskill.report.dry_run import plan_table
 
         Console().print(plan_table(config), highlight=False)
         return 0
-    from intraskill.loop import run
     from intraskill.report.live import monitor
     from intraskill.report.summary import write_summary
     from intraskill.report.tables import print_report
+    from intraskill.together import run_together
 
-    with monitor() as watcher:
-        root = run(config, watcher)
-    print_report(write_summary(root), str(root))
+    with monitor() if leads else nullcontext() as watcher:
+        root = run_together(config, watcher)
+    if root is not None:
+        print_report(write_summary(root), str(root))
     return 0
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 from intraskill.method.errors import ConfigError
+from intraskill.runtime.distributed_settings import DistributedConfig
+from intraskill.runtime.editor_settings import EditorConfig
 from intraskill.runtime.knobs import knob
 from intraskill.runtime.proposer_settings import ProposerConfig
 from intraskill.runtime.vllm_settings import VllmConfig
@@ -50,7 +52,7 @@ class RolloutConfig:
     max_new_tokens: int = knob(48, "tokens per action", "[1, inf)")
     max_context: int = knob(2048, "tokens per episode, prompt included", "[16, inf)")
     constrained: bool = knob(False, "sample only tool calls that the page admits; torch engine, needs llguidance")
-    batch: int = knob(64, "episodes run together, shared by the workers; a killed batch is re-run whole", "[1, inf)")
+    batch: int = knob(64, "episodes run together by all workers and processes; a killed batch is re-run", "[1, inf)")
     attempts: int = knob(3, "tries per validation episode before its task is set aside as faulted", "[1, 100]")
     vllm: VllmConfig = field(default_factory=VllmConfig)
 
@@ -190,9 +192,11 @@ class Config:
     frontier: FrontierConfig = field(default_factory=FrontierConfig)
     triage: TriageConfig = field(default_factory=TriageConfig)
     proposer: ProposerConfig = field(default_factory=ProposerConfig)
+    editor: EditorConfig = field(default_factory=EditorConfig)
     gate: GateConfig = field(default_factory=GateConfig)
     final: FinalConfig = field(default_factory=FinalConfig)
     tracking: TrackingConfig = field(default_factory=TrackingConfig)
+    distributed: DistributedConfig = field(default_factory=DistributedConfig)
 
 
 def knobs(section: Any, prefix: str = "") -> Iterator[tuple[str, Any, dict[str, Any]]]:

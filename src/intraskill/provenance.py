@@ -19,7 +19,7 @@ from intraskill.runtime.run_directory import read_json
 from intraskill.runtime.trace2skill import Analyst
 
 _WHERE = ("urls", "adapter_dir", "api_key_env", "patience_s")
-WHERE_NOT_WHAT = ("run_dir", "review", "tracking.", *(f"rollout.vllm.{name}" for name in _WHERE))
+WHERE_NOT_WHAT = ("run_dir", "review", "tracking.", "distributed.", *(f"rollout.vllm.{name}" for name in _WHERE))
 MUST_MATCH = ("environment", "conditions", "checkpoint", "prompts")
 """Facts of `about` that decide what a run computes; versions and git state are for the record only."""
 PACKAGE = Path(__file__).parent

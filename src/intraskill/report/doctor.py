@@ -10,6 +10,7 @@ from intraskill.assembly import environment_of, policy_directory
 from intraskill.config import Config
 from intraskill.method.errors import IntraSkillError
 from intraskill.provenance import VERSIONED, version_of
+from intraskill.runtime.distributed_settings import described, launched
 
 FREE_BYTES = 1 << 30
 
@@ -22,7 +23,7 @@ def examine(config: Config) -> list[Finding]:
     for package in VERSIONED:
         installed = version_of(package)
         found.append((installed is not None, f"{package} {installed or 'is missing: run make setup'}"))
-    found += [_torch(config), _policy(config), _environment(config), _disk(config)]
+    found += [_torch(config), _processes(config), _policy(config), _environment(config), _disk(config)]
     if config.rollout.engine == "vllm":
         found.append(_importable("vllm"))
     elif config.rollout.engine == "vllm_server":
@@ -41,6 +42,13 @@ def _torch(config: Config) -> Finding:
     here = wanted in ("auto", "cpu") or torch.cuda.is_available()
     device = "GPU" if torch.cuda.is_available() else "CPU only"
     return here, f"torch runs on {device}, {os.cpu_count()} cores; policy.device={wanted}"
+
+
+def _processes(config: Config) -> Finding:
+    try:
+        return True, described(config.distributed, launched())
+    except IntraSkillError as error:
+        return False, str(error)
 
 
 def _policy(config: Config) -> Finding:

@@ -12,6 +12,7 @@ from intraskill.factories import call_of
 from intraskill.method.tasks import SPLITS
 from intraskill.provenance import draft_of
 from intraskill.run_sizes import check_sizes, limited
+from intraskill.runtime.distributed_settings import described, launched
 
 TOKENS_PER_SECOND = 620.0
 """Sampled tokens per second of the quickstart, rollouts and updates together, on two cores (experiment_report.md)."""
@@ -99,6 +100,7 @@ def plan_table(config: Config) -> Table:
         ("gate", _count(found.gate_rollouts), "rollouts, full-skill arm included"),
         ("closing comparison", _count(found.final_rollouts), f"rollouts on {config.final.split}, 4 arms"),
         ("tokens", f"≤ {found.max_tokens:,}", f"sampled; ≤ {rollout.max_new_tokens} × {rollout.max_turns} an episode"),
+        ("processes", launched().size, described(config.distributed, launched())),
         ("time", _time(config, found), "estimate"),
     ]
     for what, how_many, how in rows:

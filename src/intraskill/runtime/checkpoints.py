@@ -1,4 +1,7 @@
-"""Exact checkpoints: weights and optimizer state as safetensors, and a manifest with their hashes, written last."""
+"""Exact checkpoints: weights and optimizer state as safetensors, and a manifest with their hashes, written last.
+
+Sharded weights leave another set of files (`distributed_state`) under the same manifest; each kind loads anywhere.
+"""
 
 import hashlib
 import json
@@ -10,23 +13,31 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 from intraskill.method.errors import CheckpointError, offenders
+from intraskill.runtime.run_directory import file_hash
 
 FORMAT = "intraskill-checkpoint-1"
+SHARDED = "intraskill-checkpoint-sharded-1"
 MANIFEST = "manifest.json"
 WEIGHTS = "weights.safetensors"
 OPTIMIZER = "optimizer.safetensors"
 
 
 def weights_hash(parameters: Mapping[str, torch.Tensor]) -> str:
-    """Return a 16-hex-digit hash of names, types, shapes and bytes."""
+    """Return a 16-hex-digit hash of names, types, shapes and bytes, the same however the weights are sharded."""
     digest = hashlib.sha256()
     for name in sorted(parameters):
-        tensor = parameters[name].detach().cpu().contiguous()
+        tensor = whole(parameters[name]).detach().cpu().contiguous()
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)};".encode())
         digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()[:16]
+
+
+def whole(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor itself, or a sharded one put together; then all its processes must come here."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def save_checkpoint(
@@ -53,8 +64,13 @@ def save_checkpoint(
     for name, tensors in files.items():
         save_file({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}, directory / name)
         _flush(directory / name)
-    manifest = {"format": FORMAT, **facts, "files": {name: _file_hash(directory / name) for name in sorted(files)}}
+    write_manifest(directory, {"format": FORMAT, **facts}, {name: file_hash(directory / name) for name in files})
+
+
+def write_manifest(directory: Path, facts: Mapping[str, Any], files: Mapping[str, str]) -> None:
+    """Write the manifest whole or not at all, with the hash of each file."""
     partial = directory / f"{MANIFEST}.partial"
+    manifest = {**facts, "files": dict(files)}
     partial.write_text(json.dumps(manifest, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     _flush(partial)
     os.replace(partial, directory / MANIFEST)
@@ -66,7 +82,7 @@ def load_checkpoint(
     optimizer: torch.optim.Optimizer,
     expected: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Restore what `save_checkpoint` wrote, in place, and return the manifest's facts.
+    """Restore a checkpoint of either kind, in place, and return the manifest's facts.
 
     Args:
         directory: where.
@@ -77,17 +93,13 @@ def load_checkpoint(
     Raises:
         CheckpointError: if it is missing, corrupt, or of another model; nothing was changed then.
     """
-    manifest = _read_manifest(directory)
-    if odd := [f"{key} {manifest.get(key)} ≠ {value}" for key, value in expected.items() if manifest.get(key) != value]:
-        raise CheckpointError(
-            f"{directory} belongs to another model, {offenders(odd)}; load it with the model directory and adapter "
-            "settings that it was trained with"
-        )
-    for name, recorded in manifest["files"].items():
-        if not (directory / name).is_file():
-            raise CheckpointError(f"{directory / name} is missing; the checkpoint is incomplete")
-        if _file_hash(directory / name) != recorded:
-            raise CheckpointError(f"{directory / name} is corrupt (its sha256 differs); use another checkpoint")
+    manifest = read_manifest(directory, expected)
+    if manifest["format"] == SHARDED:
+        from intraskill.runtime.distributed_state import read_shards
+
+        read_shards(directory, parameters, optimizer, manifest)
+        return manifest
+    check_files(directory, manifest["files"])
     try:
         weights, state = load_file(directory / WEIGHTS), load_file(directory / OPTIMIZER)
     except (SafetensorError, OSError) as error:
@@ -97,17 +109,51 @@ def load_checkpoint(
         raise CheckpointError(f"{directory} holds other parameters than this model: {offenders(strange)}")
     with torch.no_grad():
         for name, parameter in parameters.items():
-            parameter.copy_(weights[name])
+            parameter.copy_(_like(parameter, weights[name]))
     optimizer.state.clear()
     for key, value in state.items():
         name, _, slot = key.rpartition("/")
-        target = parameters[name]
         # AdamW keeps its step counter on the CPU and its moments beside the weights.
-        optimizer.state[target][slot] = value if value.ndim == 0 else value.to(target.device)
+        optimizer.state[parameters[name]][slot] = value if value.ndim == 0 else _like(parameters[name], value)
     return manifest
 
 
-def _read_manifest(directory: Path) -> dict[str, Any]:
+def _like(parameter: torch.nn.Parameter, value: torch.Tensor) -> torch.Tensor:
+    """Put a whole tensor where a parameter is: on its device, and cut as it is."""
+    value = value.to(parameter.device)
+    held: Any = parameter.data
+    return distribute_tensor(value, held.device_mesh, held.placements) if isinstance(held, DTensor) else value
+
+
+def read_manifest(directory: Path, expected: Mapping[str, str]) -> dict[str, Any]:
+    """Return the facts of a finished checkpoint of the expected model.
+
+    Raises:
+        CheckpointError: if there is none, or it is of another model.
+    """
+    manifest = _manifest(directory)
+    if odd := [f"{key} {manifest.get(key)} ≠ {value}" for key, value in expected.items() if manifest.get(key) != value]:
+        raise CheckpointError(
+            f"{directory} belongs to another model, {offenders(odd)}; load it with the model directory and adapter "
+            "settings that it was trained with"
+        )
+    return manifest
+
+
+def check_files(directory: Path, files: Mapping[str, str]) -> None:
+    """Compare files with their recorded hashes.
+
+    Raises:
+        CheckpointError: if one is missing or changed.
+    """
+    for name, recorded in files.items():
+        if not (directory / name).is_file():
+            raise CheckpointError(f"{directory / name} is missing; the checkpoint is incomplete")
+        if file_hash(directory / name) != recorded:
+            raise CheckpointError(f"{directory / name} is corrupt (its sha256 differs); use another checkpoint")
+
+
+def _manifest(directory: Path) -> dict[str, Any]:
     path = directory / MANIFEST
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
@@ -115,16 +161,11 @@ def _read_manifest(directory: Path) -> dict[str, Any]:
         raise CheckpointError(f"{path} is missing: {directory} is no finished checkpoint") from error
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from error
-    known = isinstance(manifest, dict) and manifest.get("format") == FORMAT
-    if not known or set(manifest.get("files", ())) != {WEIGHTS, OPTIMIZER}:
-        raise CheckpointError(f"{path} is no manifest of format {FORMAT}")
+    known = isinstance(manifest, dict) and manifest.get("format") in (FORMAT, SHARDED)
+    if not known or (manifest["format"] == FORMAT and set(manifest.get("files", ())) != {WEIGHTS, OPTIMIZER}):
+        raise CheckpointError(f"{path} is no manifest of format {FORMAT} or {SHARDED}")
     facts: dict[str, Any] = manifest
     return facts
-
-
-def _file_hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _flush(path: Path) -> None:

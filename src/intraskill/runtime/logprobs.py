@@ -125,12 +125,12 @@ def _shared_hidden(policy: Policy, rollouts: Sequence[Rollout], checkpoints: boo
         hidden = policy.backbone(input_ids=prefix, past_key_values=cache, use_cache=True).last_hidden_state[:, -1:]
     hidden = hidden.expand(len(rollouts), -1, -1)
     rows = [rollout.token_ids[:-1] for rollout in rollouts]
-    if any(rows):
-        if not checkpoints:
-            cache.batch_repeat_interleave(len(rollouts))
-        with _recomputed(policy, checkpoints, len(rollouts)):
-            suffix = policy.backbone(input_ids=_padded(rows, device), past_key_values=cache, use_cache=True)
-        hidden = torch.cat([hidden, suffix.last_hidden_state], 1)
+    # Also when no rollout has a second token: with sharded weights every process must call the layers equally often.
+    if not checkpoints:
+        cache.batch_repeat_interleave(len(rollouts))
+    with _recomputed(policy, checkpoints, len(rollouts)):
+        suffix = policy.backbone(input_ids=_padded(rows, device), past_key_values=cache, use_cache=True)
+    hidden = torch.cat([hidden, suffix.last_hidden_state], 1)
     row_n, offset_n = _sampled_positions(rollouts, device)
     picked: torch.Tensor = hidden[row_n, offset_n]
     return picked
@@ -251,5 +251,5 @@ def _sampled_positions(rollouts: Sequence[Rollout], device: torch.device) -> tup
 
 def _padded(rows: Sequence[Sequence[int]], device: torch.device) -> torch.Tensor:
     """Right-padded ids; under a causal mask no real token ever sees the padding."""
-    width = max(map(len, rows))
+    width = max(1, *map(len, rows))
     return torch.tensor([[*row, *([0] * (width - len(row)))] for row in rows], device=device)

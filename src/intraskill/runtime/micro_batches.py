@@ -9,7 +9,7 @@ Layout = Literal["dense", "prefix", "tree"]
 """What is forwarded once: nothing, each group's prompt, or whatever rollouts of a group begin with in common."""
 
 
-def micro_batches(rollouts: Sequence[Rollout], token_budget: int, *, layout: Layout) -> list[list[int]]:
+def micro_batches(rollouts: Sequence[Rollout], token_budget: int, *, layout: Layout, parts: int = 1) -> list[list[int]]:
     """Cut rollouts into batches of at most ``token_budget`` padded tokens (at least one rollout each).
 
     Args:
@@ -17,7 +17,16 @@ def micro_batches(rollouts: Sequence[Rollout], token_budget: int, *, layout: Lay
         token_budget: forwarded tokens, padding included.
         layout: ``prefix`` keeps one prompt per batch and counts it once; ``tree`` counts each node of a prompt's
             tree once and puts several prompts into one batch.
+        parts: processes among which the batches are dealt out; the budget is halved until each of them gets one.
     """
+    batches = _batches(rollouts, token_budget, layout)
+    while len(batches) < min(parts, len(rollouts)) and token_budget > 1:
+        token_budget //= 2
+        batches = _batches(rollouts, token_budget, layout)
+    return batches
+
+
+def _batches(rollouts: Sequence[Rollout], token_budget: int, layout: Layout) -> list[list[int]]:
     if layout == "dense":
         order = sorted(range(len(rollouts)), key=lambda i: len(rollouts[i].prompt_ids) + len(rollouts[i].token_ids))
         return _cut(order, [len(rollouts[i].prompt_ids) + len(rollouts[i].token_ids) for i in order], token_budget)

@@ -66,12 +66,17 @@ def disagreement(
     whole = _norm(torch.autograd.grad((dense_BS * weights_BS).sum(), moved, retain_graph=True, allow_unused=True))
     apart = _norm(torch.autograd.grad(((shared_BS - dense_BS) * weights_BS).sum(), moved, allow_unused=True))
     relative = apart / whole if whole else apart
-    bounds = BOUNDS.get(policy.causal.dtype, COARSE)
+    return verdict(largest, relative, policy.causal.dtype, layout)
+
+
+def verdict(largest: float, relative: float, dtype: torch.dtype, layout: Layout) -> str | None:
+    """Return what differs, in words, when log-probabilities or gradients do by more than rounding of this type."""
+    bounds = BOUNDS.get(dtype, COARSE)
     if largest <= bounds[0] and relative <= bounds[1]:
         return None
     return (
         f"log-probabilities differ by {largest:.2g} (bound {bounds[0]:g}), gradients by {relative:.2g} of their norm "
-        f"(bound {bounds[1]:g}, {policy.causal.dtype}) between the {layout} and the dense layout"
+        f"(bound {bounds[1]:g}, {dtype}) between the {layout} and the dense layout"
     )
 
 

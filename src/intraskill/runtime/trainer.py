@@ -9,8 +9,9 @@ from intraskill.method.errors import ConfigError
 from intraskill.method.randomness import content_hash
 from intraskill.method.rollouts import Episode, GroupResult, Rollout
 from intraskill.runtime.chat import ChatCodec, system_of
-from intraskill.runtime.checkpoints import load_checkpoint, save_checkpoint, weights_hash
+from intraskill.runtime.checkpoints import weights_hash
 from intraskill.runtime.constrained import Constraint
+from intraskill.runtime.distributed_update import Alone
 from intraskill.runtime.policy import Engine, Policy
 from intraskill.runtime.rollout import RolloutLimits, run_episodes
 from intraskill.runtime.torch_engine import TorchEngine
@@ -30,6 +31,7 @@ class TorchLearner:
         system: first sentence of every system message; the environment's own by default.
         template_options: further variables of the chat template.
         engine: another engine than the torch one; `run` makes it serve the policy's current weights.
+        together: how updates are shared among processes, each of which calls the same methods in the same order.
 
     Raises:
         ConfigError: if ``max_context`` exceeds the positions of the model, or the template knows no tool messages.
@@ -44,6 +46,7 @@ class TorchLearner:
         system: str | None = None,
         template_options: Mapping[str, Any] | None = None,
         engine: Engine | None = None,
+        together: Alone | None = None,
     ) -> None:
         longest = getattr(policy.causal.config, "max_position_embeddings", None)
         if longest is not None and settings.max_context > longest:
@@ -65,7 +68,8 @@ class TorchLearner:
                 raise ConfigError("rollout.constrained works with rollout.engine=torch only; set one of the two")
             self._constraint = Constraint(policy.tokenizer, policy.head.weight.shape[0], self.codec.stop_id)
         self._limits = RolloutLimits(s.max_turns, s.max_new_tokens, s.max_context, s.rollout_batch, s.workers)
-        self._updater = Updater(policy, settings, self._constraint)
+        self._together = together or Alone()
+        self._updater = Updater(policy, settings, self._constraint, self._together)
         self._frozen_hash = weights_hash(policy.frozen())
         self._checkpoint: str | None = None
         self._prefill_ratio = 0.0  # of the last `run` only, so that a resumed run logs the same
@@ -88,12 +92,13 @@ class TorchLearner:
 
     def run(self, episodes: Sequence[Episode]) -> tuple[Rollout, ...]:
         """Run every episode at the current weights, in order."""
-        self.engine.serve(self.checkpoint)
-        limits = self._limits
+        checkpoint = self.checkpoint
         before = getattr(self.engine, "prefilled", 0)
-        rollouts = run_episodes(
-            episodes, self.env, self.engine, self.codec, limits, self.checkpoint, constraint=self._constraint
-        )
+        with self._together.gathered():
+            self.engine.serve(checkpoint)
+            rollouts = run_episodes(
+                episodes, self.env, self.engine, self.codec, self._limits, checkpoint, constraint=self._constraint
+            )
         self._prefill_ratio = (getattr(self.engine, "prefilled", 0) - before) / max(given_tokens(rollouts), 1)
         return rollouts
 
@@ -125,7 +130,7 @@ class TorchLearner:
             "optimizer_steps": self._updater.steps,
             "dense_fallback": self._updater.fallback,
         }
-        save_checkpoint(directory, self.policy.trainable(), self._updater.optimizer, facts)
+        self._together.save(directory, self.policy, self._updater.optimizer, facts)
 
     def load(self, directory: Path) -> None:
         """Restore exactly what `save` wrote.
@@ -134,7 +139,7 @@ class TorchLearner:
             CheckpointError: if it is missing, corrupt, or of another model.
         """
         expected = {"identity": self.policy.identity, "frozen": self._frozen_hash}
-        facts = load_checkpoint(directory, self.policy.trainable(), self._updater.optimizer, expected)
+        facts = self._together.load(directory, self.policy, self._updater.optimizer, expected)
         self._updater.steps = int(facts["optimizer_steps"])
         if facts.get("dense_fallback") and self._updater.layout != "dense":
             self._updater.fall_back(str(facts["dense_fallback"]))

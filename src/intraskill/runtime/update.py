@@ -14,7 +14,9 @@ import torch
 
 from intraskill.method.errors import ConfigError, NothingToLearnError, offenders
 from intraskill.method.rollouts import GroupResult, Rollout
+from intraskill.runtime.checkpoints import whole
 from intraskill.runtime.constrained import Constraint
+from intraskill.runtime.distributed_update import Alone, forwarded_tokens
 from intraskill.runtime.grpo import (
     BatchTotals,
     Objective,
@@ -28,17 +30,21 @@ from intraskill.runtime.logprobs import TokenLogprobs, batch_logprobs, sampled_l
 from intraskill.runtime.micro_batches import Layout, micro_batches
 from intraskill.runtime.policy import Policy
 from intraskill.runtime.replicas import Replicas
-from intraskill.runtime.self_check import PrefixWarning, disagreement, probe
+from intraskill.runtime.self_check import PrefixWarning, probe
 from intraskill.runtime.trainer_settings import TrainerSettings
 
 
 @dataclass(slots=True)
 class _Batch:
-    """What one update learns from: rollouts, their advantages (B,), and micro-batches of indices."""
+    """What one update learns from: rollouts, their advantages (B,), and this process's micro-batches of indices.
+
+    The last ``idle`` of them belong to other processes and only keep step with these; totals are those of all.
+    """
 
     rollouts: list[Rollout]
     advantages: list[float]
     micro: list[list[int]]
+    idle: int
     totals: BatchTotals
     zero_variance: int
 
@@ -58,6 +64,7 @@ class Updater:
         policy: what is trained.
         settings: every knob.
         constraint: what restricted the sampling, if anything; log-probabilities are renormalised over the same tokens.
+        together: how the update is shared among processes.
 
     Attributes:
         steps: optimizer steps taken.
@@ -65,8 +72,15 @@ class Updater:
         fallback: why the layout is dense although a shared prefix was asked for; empty when it is not.
     """
 
-    def __init__(self, policy: Policy, settings: TrainerSettings, constraint: Constraint | None = None) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        settings: TrainerSettings,
+        constraint: Constraint | None = None,
+        together: Alone | None = None,
+    ) -> None:
         s = settings
+        self.together = together or Alone()
         longest = min(s.max_turns * s.max_new_tokens, s.max_context)
         self.policy, self.settings = policy, settings
         self._constraint = constraint
@@ -114,7 +128,7 @@ class Updater:
         """Compare the layout with the dense one, once; on disagreement cut the batch anew for the dense one."""
         s = self.settings
         self._to_check = False
-        found = disagreement(
+        found = self.together.disagreement(
             self.policy,
             probe(batch.rollouts),
             self.layout,
@@ -126,8 +140,14 @@ class Updater:
         if s.self_check == "error":
             raise ConfigError(f"grpo.shared_prefix failed its self-check: {found}; set grpo.shared_prefix=false")
         self.fall_back(f"grpo.shared_prefix is off, every rollout is forwarded whole: {found}")
-        batch.micro = micro_batches(batch.rollouts, s.token_budget, layout=self.layout)
+        batch.micro, batch.idle = self._own(batch.rollouts)
         return True
+
+    def _own(self, rollouts: Sequence[Rollout]) -> tuple[list[list[int]], int]:
+        """Cut all micro-batches and return those of this process, and how many of them are idle."""
+        every = micro_batches(rollouts, self.settings.token_budget, layout=self.layout, parts=self.together.parts)
+        own, idle = self.together.deal([forwarded_tokens(rollouts, members, self.layout) for members in every])
+        return [every[index] for index in own], idle
 
     def _batch(self, groups: Sequence[GroupResult]) -> _Batch:
         rollouts: list[Rollout] = []
@@ -149,9 +169,9 @@ class Updater:
                 f"none of {len(groups)} groups carries signal: in each, all scored rewards are equal or fewer than two "
                 f"rollouts were scored; faults, {offenders(faults)}"
             )
-        micro = micro_batches(rollouts, self.settings.token_budget, layout=self.layout)
+        micro, idle = self._own(rollouts)
         totals = BatchTotals(len(rollouts), sum(sum(r.loss_mask) for r in rollouts))
-        return _Batch(rollouts, advantages, micro, totals, zero_variance)
+        return _Batch(rollouts, advantages, micro, idle, totals, zero_variance)
 
     def _step(self, batch: _Batch, old: list[torch.Tensor]) -> dict[str, float]:
         """Take one optimizer step; the first fills ``old`` with the log-probabilities before any step."""
@@ -160,9 +180,10 @@ class Updater:
         self.optimizer.zero_grad(set_to_none=True)
         parts = self._replicas.map(lambda k, index: self._backward(k, batch, index, old), range(len(batch.micro)))
         for part in parts:
-            sums = {name: value + part.sums[name] for name, value in sums.items()}
+            sums = {name: value + part.sums.get(name, 0.0) for name, value in sums.items()}
         if first:
             old += [part.logprobs for part in parts]
+        sums = dict(zip(sums, self.together.total(list(sums.values())), strict=True))
         norm = self._optimize()
         tokens = batch.totals.tokens
         return {
@@ -192,7 +213,10 @@ class Updater:
             objective, scored.logprobs, before, advantages, weights_BS=weights, reference_BS=reference
         )
         loss = reduce_losses(objective, losses, scored.mask, batch.totals)
-        loss.backward()
+        idle = index >= len(batch.micro) - batch.idle
+        (loss * (0.0 if idle else self.together.scale)).backward()
+        if idle:
+            return _Part({}, now)
         sums = {
             "loss": loss.item(),
             "entropy": float((scored.entropy * scored.mask).sum()),
@@ -202,9 +226,10 @@ class Updater:
         return _Part(sums, now)
 
     def _optimize(self) -> float:
-        """Clip, warm up, step; return the gradient norm before clipping."""
+        """Sum over processes, clip, warm up, step; return the gradient norm before clipping."""
         parameters = list(self.policy.trainable().values())
-        norm = float(torch.nn.utils.clip_grad_norm_(parameters, self.settings.max_grad_norm))
+        self.together.sum_gradients(parameters)
+        norm = float(whole(torch.nn.utils.clip_grad_norm_(parameters, self.settings.max_grad_norm)))
         if not norm < float("inf"):
             self.optimizer.zero_grad(set_to_none=True)
             raise NothingToLearnError(f"the gradient norm is {norm}; lower lr or look for broken log-probabilities")
@@ -217,13 +242,15 @@ class Updater:
 
     def _logprobs(self, policy: Policy, rollouts: Sequence[Rollout]) -> TokenLogprobs:
         s = self.settings
-        return batch_logprobs(
-            policy,
-            rollouts,
-            temperature=s.temperature,
-            layout=self.layout,
-            checkpoint_activations=s.checkpoint_activations,
-            allowed=None if self._constraint is None else self._constraint.allowed(rollouts),
+        return self.together.through(
+            lambda: batch_logprobs(
+                policy,
+                rollouts,
+                temperature=s.temperature,
+                layout=self.layout,
+                checkpoint_activations=s.checkpoint_activations,
+                allowed=None if self._constraint is None else self._constraint.allowed(rollouts),
+            )
         )
 
     @torch.no_grad()
