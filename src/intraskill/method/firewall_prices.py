@@ -1,0 +1,123 @@
+"""Amounts of money in a text, however written: 12.99, 12,99, $12.99, "twelve ninety-nine", 十二块九."""
+
+import re
+from collections.abc import Iterator
+
+_NUMBER = r"\d{1,3}(?:\.\d{3})+,\d{2}|\d{1,3}(?:[,' ]\d{3})+(?:\s?[.,]\s?\d{1,2})?|\d+(?:\s?[.,]\s?\d{1,2})?"
+_CURRENCY = r"[$€£¥]|\b(?:usd|eur|gbp|rmb|cny)\b"
+_UNIT = r"[$€£¥元块圆]|人民币|(?:usd|eur|gbp|rmb|cny|dollars?|yuan|kuai|euros?|pounds?|bucks?)\b"
+_CENTS = r"(?:\s*(?:and\s*)?(\d{1,2})\s*(?:cents?\b|角|毛|分))?"
+_ABOUT = r"(?:\b(?:budget|priced?|prices|costs?|spend|pay|paid|worth)\b|预算|价格|售价|花费|单价)"
+_DIGITS = (
+    re.compile(rf"(?:{_CURRENCY})\s*({_NUMBER})()(?!\d)"),
+    re.compile(rf"(?<![\d.,])({_NUMBER})\s*(?:{_UNIT}){_CENTS}"),
+    re.compile(r"(?<![\d.,])(\d+\s?[.,]\s?\d{2})()(?![\d.,]|\s*%)"),
+    re.compile(
+        rf"{_ABOUT}[^.,;:!?。，；\d\n]{{0,16}}(?<![\d.])({_NUMBER})()(?!\d|\s*(?:%|percent|stars?|results?|pages?))"
+    ),
+)
+_SMALL = {
+    word: value
+    for value, word in enumerate(
+        [
+            "zero",
+            "one",
+            "two",
+            "three",
+            "four",
+            "five",
+            "six",
+            "seven",
+            "eight",
+            "nine",
+            "ten",
+            "eleven",
+            "twelve",
+            "thirteen",
+            "fourteen",
+            "fifteen",
+            "sixteen",
+            "seventeen",
+            "eighteen",
+            "nineteen",
+        ]
+    )
+} | {
+    word: 20 + 10 * i
+    for i, word in enumerate(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"])
+}
+_ENGLISH = "|".join([*sorted(_SMALL, key=len, reverse=True), "hundred", "thousand"])
+_SPELLED = re.compile(
+    rf"\b((?:{_ENGLISH})(?:[\s-]+(?:and[\s-]+)?(?:{_ENGLISH}))*)\b"
+    rf"(?:\s*(dollars?|euros?|pounds?|yuan|bucks?)\b(?:[\s,]+(?:and\s+)?((?:{_ENGLISH})(?:[\s-]+(?:{_ENGLISH}))*)"
+    rf"(?:\s+cents?)?\b)?)?"
+)
+_HAN_DIGITS = {c: i for i, c in enumerate("零一二三四五六七八九")} | {"两": 2, "〇": 0}
+_HAN_SCALES = {"十": 10, "百": 100, "千": 1000, "万": 10_000}
+_HAN_NUMBER = "零一二三四五六七八九两〇十百千万"
+_HAN_SPELLED = re.compile(
+    rf"([{_HAN_NUMBER}]+)(?:点([零一二三四五六七八九]{{1,2}}))?\s*[元块圆](?:钱|([一二三四五六七八九])[角毛]?)?([一二三四五六七八九])?分?"
+)
+
+
+def amounts(text: str) -> Iterator[tuple[float, int, int]]:
+    """Yield value, start and end of every amount in a folded text.
+
+    A bare whole number is an amount only beside a currency or a word such as "budget"; spelled-out numbers only
+    beside a currency, or in the form "twelve ninety-nine".
+    """
+    for pattern in _DIGITS:
+        for match in pattern.finditer(text):
+            value = _read(match[1]) + (int(match[2]) if match[2] else 0) / 100
+            yield round(value, 2), match.start(), match.end()
+            if match[2] and text[match.end() - 1] in "角毛":
+                yield round(_read(match[1]) + int(match[2]) / 10, 2), match.start(), match.end()
+    for match in _SPELLED.finditer(text):
+        yield from ((value, match.start(), match.end()) for value in _spelled(match))
+    for match in _HAN_SPELLED.finditer(text):
+        tenths = match[2] or f"{match[3] or '零'}{match[4] or ''}"
+        cents = "".join(str(_HAN_DIGITS[c]) for c in tenths).ljust(2, "0")
+        yield round(_han(match[1]) + int(cents) / 100, 2), match.start(), match.end()
+
+
+def _read(number: str) -> float:
+    """Read digits: a comma or blank before three digits groups them, any other comma is a decimal point."""
+    if re.search(r"\.\d{3},", number):
+        number = number.replace(".", "")
+    grouped = re.sub(r"[,' ](?=\d{3}(?!\d))", "", number)
+    return float(re.sub(r"\s", "", grouped).replace(",", "."))
+
+
+def _spelled(match: re.Match[str]) -> Iterator[float]:
+    words = [word for word in re.split(r"[\s-]+", match[1]) if word != "and"]
+    if match[2]:
+        cents = _english(re.split(r"[\s-]+", match[3])) if match[3] else 0
+        yield round(_english(words) + cents / 100, 2)
+        return
+    for cut in range(1, len(words)):
+        whole, cents = _english(words[:cut]), _english(words[cut:])
+        if 10 <= cents < 100:
+            yield round(whole + cents / 100, 2)
+
+
+def _english(words: list[str]) -> int:
+    total = current = 0
+    for word in words:
+        if word == "hundred":
+            current = max(current, 1) * 100
+        elif word == "thousand":
+            total, current = total + max(current, 1) * 1000, 0
+        else:
+            current += _SMALL[word]
+    return total + current
+
+
+def _han(number: str) -> int:
+    total = current = 0
+    for c in number:
+        if c in _HAN_DIGITS:
+            current = _HAN_DIGITS[c]
+        else:
+            scale = _HAN_SCALES[c]
+            total, current = ((total + current) if c == "万" else 0) * scale or total + max(current, 1) * scale, 0
+    return total + current
