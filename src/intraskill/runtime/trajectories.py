@@ -82,6 +82,8 @@ def _public(row: dict[str, Any], sample: int, tools: Sequence[ToolSpec]) -> Roll
     if not isinstance(turns, list):
         raise ValueError(f"turns must be a list, got {type(turns).__name__}")
     parts = row.get("parts", {})
+    if not isinstance(parts, dict):
+        raise ValueError(f"parts must be an object, got {type(parts).__name__}")
     return Rollout(
         task_id=_text(row, "task_id"),
         visible=BARE,
