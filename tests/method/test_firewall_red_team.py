@@ -16,7 +16,7 @@ from intraskill.method.firewall import Firewall, Secrets
 from intraskill.method.firewall_text import fold, squash
 from intraskill.method.rollouts import Rollout
 from intraskill.method.skill import Chunk, Skill, parse_skill
-from intraskill.runtime.analyst_llm import read_proposals
+from intraskill.runtime.answer_schema import PROPOSAL, checked, read_proposal
 from intraskill.runtime.trace2skill import OwnAnalyst, harvest_edits
 
 ROOT = Path(__file__).parents[2]
@@ -64,7 +64,7 @@ def survivors(data: dict[str, Any], firewall: Firewall) -> tuple[str, int]:
     """Take an answer the whole way: reader, merging, ledger, firewall, pool; return the prompt and refusals."""
 
     def propose(_: Sequence[Rollout], skill: Skill) -> Any:
-        return read_proposals(data, skill, ("r1",))
+        return tuple(read_proposal(checked(item, PROPOSAL), "proposal", skill) for item in data["proposals"])
 
     harvest = harvest_edits([], SKILL, OwnAnalyst(propose), firewall, limit=10)
     return pool(SKILL, harvest.edits).render(), len(harvest.refused)

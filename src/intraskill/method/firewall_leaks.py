@@ -17,32 +17,36 @@ from intraskill.method.firewall_text import Reading, Tokens, Word, fold, is_han,
 COMMON_WORDS = frozenset(
     units(
         words_in(
-            "a about above add after again all almost also always an and another any are around as ask asked at avoid"
-            " back bad be because been before below best better between both brand budget but button buy by can cannot"
-            " care category change check cheap cheaper cheapest choice choose chosen click color colour come compare"
-            " complete confirm contain cost could dearer description detail differ different do does done each early"
-            " either else empty enough even every exact exactly except extra feature few filter final find first fit"
-            " follow for form from full further get give go good great had hard has have help her here high higher him"
-            " his home how i if important in include into is it item its just keep key kind know last later least leave"
-            " less let like likely limit line list listed long look looking lower made make many match material may me"
-            " mean mention might missing model more most much must my name named near need never new next no non none nor"
-            " not note nothing now number of off offer often on once one only open opening option or order other our"
-            " out over own page part pattern people pick place plain please pound prefer preference price product"
-            " profile put quality quantity query quick range rather read ready really red remember request require"
-            " result return right roughly same say search second see seem select sell seller set several shop shopper"
-            " should show shown similar simple since size small so some something soon sort specific start state step"
-            " still stop store style such sure take task text than that the their them then there these they thing"
-            " think this those three through time title to together too try turn two type under unless until up upper"
-            " free shipping arrival official flagship gift idea special offer limited stock top rated upgraded hot sale"
-            " usd use used useful user usually value variant version very want wanted was way weight we well were what when"
-            " where whether which while who whole why will with within without word work worth would wrong you your"
-            " 商品 产品 搜索 查询 检索 结果 页面 详情 属性 选项 选择 颜色 尺码 尺寸 规格 款式 品牌 材质 风格 功能 价格 预算 需求 要求 用户"
-            " 画像 偏好 喜欢 请求 任务 特征 关键词 关键 标题 描述 购买 下单 点击 打开 返回 查看 核对 检查 确认 比较 对比 满足 符合 匹配"
-            " 适合 合适 不要 不能 不是 没有 必须 应该 可以 如果 然后 之前 之后 以前 以后 先看 再看 最后 第一 每个 每次 所有 全部 其他 其它"
-            " 一个 一件 两个 这个 那个 这些 那些 同时 时候 什么 怎么 已经 仍然 否则 因为 所以 但是 或者 以及 并且 和的 是否 需要 想要"
-            " 推荐 帮我 请帮 麻烦 求购 打算 入手 最好 不超 超过 以内 左右 大概 大约 最多 最低 最高 上限 下限 之间 元以 便宜 贵的 更贵"
-            " 更便 类型 种类 类别 型号 数量 件数 容量 亮度 功率 层数 外观 花色 边上 质地 包装 底脚 固定 带有 适用 针对 认准 家的 牌子"
-            " 包邮 新款 新品 首发 官方 旗舰 方旗 热卖 爆款 口碑 高品 品质 特惠 送礼 优选 限量 营销 广告"
+            "a about above add after again all almost also always an and another any are around as ask asked"
+            " at avoid back bad be because been before below best better between both brand budget but button"
+            " buy by can cannot care category change check cheap cheaper cheapest choice choose chosen click"
+            " color colour come compare complete confirm contain cost could dearer description detail differ"
+            " different do does done each early either else empty enough even every exact exactly except"
+            " extra feature few filter final find first fit follow for form from full further get give go"
+            " good great had hard has have help her here high higher him his home how i if important in"
+            " include into is it item its just keep key kind know last later least leave less let like likely"
+            " limit line list listed long look looking lower made make many match material may me mean"
+            " mention might missing model more most much must my name named near need never new next no non"
+            " none nor not note nothing now number of off offer often on once one only open opening option or"
+            " order other our out over own page part pattern people pick place plain please pound prefer"
+            " preference price product profile put quality quantity query quick range rather read ready"
+            " really red remember request require result return right roughly same say search second see seem"
+            " select sell seller set several shop shopper should show shown similar simple since size small"
+            " so some something soon sort specific start state step still stop store style such sure take"
+            " task text than that the their them then there these they thing think this those three through"
+            " time title to together too try turn two type under unless until up upper free shipping arrival"
+            " official flagship gift idea special offer limited stock top rated upgraded hot sale usd use"
+            " used useful user usually value variant version very want wanted was way weight we well were"
+            " what when where whether which while who whole why will with within without word work worth"
+            " would wrong you your 商品 产品 搜索 查询 检索 结果 页面 详情 属性 选项 选择 颜色 尺码 尺寸 规格"
+            " 款式 品牌 材质 风格 功能 价格 预算 需求 要求 用户 画像 偏好 喜欢 请求 任务 特征 关键词 关键"
+            " 标题 描述 购买 下单 点击 打开 返回 查看 核对 检查 确认 比较 对比 满足 符合 匹配 适合 合适 不要"
+            " 不能 不是 没有 必须 应该 可以 如果 然后 之前 之后 以前 以后 先看 再看 最后 第一 每个 每次 所有"
+            " 全部 其他 其它 一个 一件 两个 这个 那个 这些 那些 同时 时候 什么 怎么 已经 仍然 否则 因为 所以"
+            " 但是 或者 以及 并且 和的 是否 需要 想要 推荐 帮我 请帮 麻烦 求购 打算 入手 最好 不超 超过 以内"
+            " 左右 大概 大约 最多 最低 最高 上限 下限 之间 元以 便宜 贵的 更贵 更便 类型 种类 类别 型号 数量"
+            " 件数 容量 亮度 功率 层数 外观 花色 边上 质地 包装 底脚 固定 带有 适用 针对 认准 家的 牌子 包邮"
+            " 新款 新品 首发 官方 旗舰 方旗 热卖 爆款 口碑 高品 品质 特惠 送礼 优选 限量 营销 广告"
         )
     )
 )
@@ -106,8 +110,8 @@ class BagIndex:
     @classmethod
     def of(cls, texts: Iterable[Tokens], length: int | None, common: frozenset[str]) -> "BagIndex":
         """Index texts; ``length`` rare words, or all of them where there are fewer (or none is given), tell."""
-        bags = {bag for words in texts if (bag := frozenset(units(words)) - common)}
-        kept = [bag for bag in sorted(map(sorted, bags)) if _bag_width(bag) >= BAG_WORD * _SHORTEST - _BAG_PAIR]
+        bags = dict.fromkeys(frozenset(units(words)) - common for words in texts)
+        kept = [bag for bag in bags if _bag_width(bag) >= BAG_WORD * _SHORTEST - _BAG_PAIR]
         postings: dict[str, list[int]] = {}
         for number, bag in enumerate(kept):
             for unit in bag:
@@ -123,10 +127,10 @@ class BagIndex:
         for unit in held:
             for number in self.postings[unit]:
                 found[number] += _unit_width(unit)
-        number = next((n for n, width in sorted(found.items()) if width >= self.need[n]), None)
-        if number is None:
+        told = min((number for number, width in found.items() if width >= self.need[number]), default=None)
+        if told is None:
             return None
-        places = [place for unit, place in held.items() if number in self.postings[unit]]
+        places = [place for unit, place in held.items() if told in self.postings[unit]]
         return words[min(first for first, _ in places)], words[max(last for _, last in places)]
 
 
@@ -201,7 +205,7 @@ def _bag_width(bag: Iterable[str]) -> int:
     return sum(map(_unit_width, bag))
 
 
-def _kept_width(bag: Sequence[str]) -> int:
+def _kept_width(bag: frozenset[str]) -> int:
     """Width that is left of a text in another order: pairs across two words are lost."""
     pairs = sum(map(is_han, bag))
     return BAG_WORD * (len(bag) - pairs) + math.ceil(_PAIRS_KEPT * pairs * _BAG_PAIR)

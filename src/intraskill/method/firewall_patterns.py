@@ -4,6 +4,7 @@ Most patterns read folded text. Those of an instruction to disobey also read the
 letters, backwards and in rot13.
 """
 
+# ruff: noqa: E501
 import codecs
 import re
 from collections.abc import Iterator

@@ -1,0 +1,109 @@
+"""Measure the firewall: what it catches of the red-team set, what it wrongly refuses, how long it takes.
+
+    python scripts/firewall_report.py [--out docs/results/firewall.csv] [--paper]
+
+Rows are (what, name, world, value). Times are medians of this machine.
+"""
+
+import argparse
+import csv
+import statistics
+import time
+import tracemalloc
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml  # type: ignore[import-untyped]
+
+from intraskill.environments.shopworld import ShopWorld
+from intraskill.environments.shopworld.lessons import MECHANISMS, phrasings, titles
+from intraskill.environments.shopworld.secrets import shop_secrets
+from intraskill.method.errors import SkillFormatError
+from intraskill.method.firewall import Firewall, Secrets
+from intraskill.method.skill import Chunk
+
+ROOT = Path(__file__).parents[1]
+SETS = ROOT / "tests" / "method" / "red_team"
+WORLDS = (("small", "plain"), ("small", "en"), ("small", "zh"))
+Row = tuple[str, str, str, float]
+
+
+def malicious_rows() -> Iterator[Row]:
+    """Count the rules that fire on the red-team set, and the first one of each proposal."""
+    data = yaml.safe_load((SETS / "malicious.yaml").read_text("utf-8"))
+    firewall = Firewall(Secrets(**{name: tuple(values) for name, values in data["secrets"].items()}))
+    pool = [Chunk(**item) for item in data["pool"]]
+    any_rule: Counter[str] = Counter()
+    first_rule: Counter[str] = Counter()
+    for entry in data["proposals"]:
+        if "raw" in entry:
+            first_rule["(reader)"] += 1
+            continue
+        body = (entry["body"] * entry.get("times", 1)).strip().replace("{pool_id}", pool[0].id)
+        try:
+            chunk = Chunk(entry.get("title", "Advice"), body)
+        except SkillFormatError:
+            first_rule["(chunk)"] += 1
+            continue
+        rules = [rejection.rule for rejection in firewall.inspect(chunk, pool)]
+        any_rule.update(rules)
+        first_rule[rules[0] if rules else "(missed)"] += 1
+    yield "malicious", "proposals", "red team", len(data["proposals"])
+    yield from (("malicious: rule fires", rule, "red team", count) for rule, count in sorted(any_rule.items()))
+    yield from (("malicious: first rule", rule, "red team", count) for rule, count in sorted(first_rule.items()))
+
+
+def harmless_rows(preset: str, language: str) -> Iterator[Row]:
+    """Count false refusals and time the firewall in one world."""
+    name = f"{preset} {language}"
+    firewall = Firewall(shop_secrets(ShopWorld(preset, language=language)))
+    harmless = [Chunk(**item) for item in yaml.safe_load((SETS / "harmless.yaml").read_text("utf-8"))]
+    lessons = [Chunk(titles(m)[0], text) for m in MECHANISMS for texts in phrasings(m) for text in texts]
+    firewall.inspect(harmless[0])
+    for what, chunks in (("harmless", harmless), ("lessons", lessons)):
+        times = []
+        refused = 0
+        for chunk in chunks:
+            start = time.process_time()
+            refused += bool(firewall.inspect(chunk))
+            times.append(1000 * (time.process_time() - start))
+        yield f"{what}: chunks", "", name, len(chunks)
+        yield f"{what}: refused", "", name, refused
+        yield f"{what}: median ms", "", name, round(statistics.median(times), 2)
+
+
+def index_rows(preset: str, language: str) -> Iterator[Row]:
+    """Time and weigh the indexes of one world."""
+    secrets = shop_secrets(ShopWorld(preset, language=language))
+    chunk = Chunk("Advice", "Read the request.")
+    start = time.process_time()
+    Firewall(secrets).inspect(chunk)
+    yield "index: seconds", "", f"{preset} {language}", round(time.process_time() - start, 2)
+    tracemalloc.start()
+    firewall = Firewall(secrets)
+    firewall.inspect(chunk)
+    yield "index: MB", "", f"{preset} {language}", round(tracemalloc.get_traced_memory()[0] / 2**20, 1)
+    tracemalloc.stop()
+
+
+def main() -> None:
+    """Write the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results" / "firewall.csv")
+    parser.add_argument("--paper", action="store_true", help="also index the paper presets, which takes minutes")
+    arguments = parser.parse_args()
+    rows: list[Row] = list(malicious_rows())
+    for world in WORLDS:
+        rows += [*harmless_rows(*world), *index_rows(*world)]
+    if arguments.paper:
+        rows += [row for language in ("en", "zh") for row in index_rows("paper", language)]
+    with arguments.out.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("what", "name", "world", "value"))
+        writer.writerows(rows)
+    print(*rows, sep="\n")
+
+
+if __name__ == "__main__":
+    main()
