@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.secrets import shop_secrets
