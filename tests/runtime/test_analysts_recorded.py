@@ -256,3 +256,33 @@ def test_a_trial_is_ended_when_it_is_given_up():
 
 def test_every_operation_is_in_the_schema():
     assert set(OPS) == {"ADD", "REWRITE", "DELETE", "MERGE", "SPLIT"}
+
+
+def test_reduce_loses_no_support_whatever_is_answered(tmp_path):
+    proposals = [
+        Proposal(
+            "ADD", (), (Chunk(f"Habit {i:02d}", f"Do thing {i}."),), "c", (f"r{i}", f"r{i + 1}"), calls=(f"c{i}~0",)
+        )
+        for i in range(13)
+    ]
+    chunk = {"title": "One", "applies_when": "", "procedure": ["Do it all."], "verify": "", "avoid": ""}
+    made = {"op": "ADD", "targets": [], "chunks": [chunk], "root_cause": "r", "expected_effect": "e"}
+    for name, outputs in (("pairs", [[1, 2]]), ("all", [[1, 2, 3]]), ("none", []), ("wrong", [[1, 99]])):
+        answer = {"outputs": [{"inputs": inputs, "proposal": made} for inputs in outputs]}
+        with serving({"## Inputs": [answer, answer]}) as (_, url):
+            found = LlmReducer(client(url, tmp_path / name), ENGLISH).reduce(proposals, EMPTY, lambda _: True)
+        assert {r for p in found.proposals for r in p.support} == {r for p in proposals for r in p.support}
+        assert {c for p in proposals for c in p.calls} <= {c for p in found.proposals for c in p.calls}
+        assert (len(found.proposals) < len(proposals)) == (name in ("pairs", "all"))
+
+
+def test_a_private_key_of_a_page_reaches_no_prompt(world, tmp_path):
+    state = {
+        "page_type": "search_home",
+        "goal_options": {"size": "secret-size"},
+        "products": [{"id": "p1", "gold": "secret-id"}],
+    }
+    one = rollout("Find a bowl.", [Turn("search_home", "a", "search", "bowl", "executed", state)], SOLVED)
+    with serving({"Find a bowl.": [{"lean_path": [1], "lessons": []}]}) as (records, url):
+        analyse_success(client(url, tmp_path), ENGLISH, one, EMPTY)
+    assert "p1" in records.asked and "secret" not in records.asked and "goal_options" not in records.asked

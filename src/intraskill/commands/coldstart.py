@@ -15,14 +15,13 @@ def add(verb: Verb, compose: Compose) -> None:
     """Register the command; ``compose`` turns overrides such as ``+exp=smollm`` into a config."""
 
     def run(arguments: argparse.Namespace, overrides: list[str]) -> int:
-        words = [*overrides, f"run_dir={arguments.out}"] if arguments.out else overrides
-        return _draft(arguments, compose(words))
+        return _draft(arguments, compose([*overrides, f"run_dir={arguments.out}"]))
 
     parser = verb("coldstart", "write the first skill from recorded or fresh trajectories, and stop", run)
     parser.add_argument(
         "--trajectories", metavar="FILE", help="JSON lines, see docs/trace2skill.md (default: fresh ones)"
     )
-    parser.add_argument("--out", metavar="DIR", help="same as run_dir=DIR; the same command continues a killed one")
+    parser.add_argument("--out", required=True, metavar="DIR", help="where to write; the same command continues there")
 
 
 def _draft(arguments: argparse.Namespace, config: Config) -> int:

@@ -95,6 +95,8 @@ class FailureAnalyst:
 
     def _play(self, messages: Messages, trial: LiveTrial) -> None:
         trial.open()
+        if trial.over:
+            return
         example = example_action(self.environment.tools)
         text = self.prompts.fill("failure_trial", max_decisions=trial.max_decisions, example=example, page=trial.page)
         try:

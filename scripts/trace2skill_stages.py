@@ -1,0 +1,132 @@
+"""How many proposals survive each stage of Trace2Skill, and why the others fell; docs/results/trace2skill_stages.csv.
+
+python scripts/trace2skill_stages.py [--seeds 3] [--tasks 64] [--base-url URL --model NAME]
+
+The tiny policy plays the plain ShopWorld; each pass is repeated on shuffled rollouts, and the skill's hash must not
+change. Rows of other analysts in the file are kept. A key is read from OPENAI_API_KEY.
+"""
+
+import argparse
+import csv
+import random
+import sys
+import tempfile
+from pathlib import Path
+
+from intraskill.arms import plan_arm, run_arm
+from intraskill.assembly import Run, bench
+from intraskill.cli import compose
+from intraskill.method.edits import pool
+from intraskill.method.rollouts import Rollout
+from intraskill.method.skill import BARE, Skill
+from intraskill.runtime.live_trial import full_success
+from intraskill.runtime.sieve import Memory
+from intraskill.runtime.trace2skill import Harvest, harvest_edits
+
+OUT = Path(__file__).parents[1] / "docs" / "results" / "trace2skill_stages.csv"
+SHUFFLES = 5
+READ = ("parsed", "bad_answer", "fix_failed", "no_trial", "no_action", "no_proposal")
+STAGES = ("mapped", "not_at_start", "merged", "blocked_by_ledger", "misfit", "rejected_by_firewall")
+LLM = tuple(f"merged_level_{level}" for level in range(1, 6)) + ("reduce_bad_answer", "reduce_refused")
+LAST = ("rival", "over_limit")
+COLUMNS = ("analyst", "seed", "pass", "rollouts", "successes", *READ, *STAGES, *LLM, *LAST, "to_gate")
+COLUMNS += ("shuffles_equal", "skill")
+
+
+def main() -> None:
+    """Run both passes for every seed and write the rows."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--tasks", type=int, default=64, help="rollouts per pass")
+    parser.add_argument("--base-url", help="OpenAI-compatible endpoint; without it the rules analyst reads")
+    parser.add_argument("--model", help="model name at the endpoint")
+    parser.add_argument(
+        "--work", help="directory of rollouts and answers, kept for a resume (default: a temporary one)"
+    )
+    arguments = parser.parse_args()
+    words = [f"coldstart.tasks={arguments.tasks}"]
+    if arguments.base_url:
+        words += [
+            "proposer.name=openai",
+            f"proposer.base_url={arguments.base_url}",
+            f"proposer.model={arguments.model}",
+        ]
+    with tempfile.TemporaryDirectory() as temporary:
+        rows = []
+        for seed in range(arguments.seeds):
+            root = Path(arguments.work or temporary) / f"seed_{seed}"
+            root.mkdir(parents=True, exist_ok=True)
+            rows += passes(bench(compose([*words, f"seed={seed}"]), root), seed)
+    write(rows)
+
+
+def passes(run: Run, seed: int) -> list[dict[str, object]]:
+    """One cold start without a skill, and one online pass with the drafts all shown; each on as many rollouts."""
+    tasks = run.tasks("train", run.config.coldstart.tasks)
+    empty = Skill("")
+    first = play(run, "cold_start", empty)
+    row, drafted = stages(run, first, empty, Memory(), run_name(seed, "cold start"), limit=16)
+    again = play(run, "online", drafted)
+    following, _ = stages(run, again, drafted, Memory(round_index=1), run_name(seed, "online"), limit=6)
+    assert len(first) == len(again) == len(tasks)
+    return [row, following]
+
+
+def run_name(seed: int, name: str) -> dict[str, object]:
+    """Return the columns that name a pass."""
+    return {"seed": seed, "pass": name}
+
+
+def play(run: Run, name: str, skill: Skill) -> tuple[Rollout, ...]:
+    """Sample one rollout per task with the whole skill shown."""
+    tasks, visible = run.tasks("train", run.config.coldstart.tasks), frozenset(skill.ids) or BARE
+    return run_arm(run, run.root / f"{name}.jsonl", 0, plan_arm(run, tasks, skill, visible, address=(name,)))
+
+
+def stages(
+    run: Run, rollouts: tuple[Rollout, ...], skill: Skill, memory: Memory, named: dict[str, object], *, limit: int
+) -> tuple[dict[str, object], Skill]:
+    """Harvest once, and again on shuffled rollouts; return the counts and the compiled skill."""
+
+    def harvest(read: list[Rollout]) -> Harvest:
+        assert run.analyst is not None
+        return harvest_edits(read, skill, run.analyst, run.firewall, limit=limit, memory=memory)
+
+    found = harvest(list(rollouts))
+    compiled = pool(skill, found.edits)
+    hashes = {
+        pool(skill, harvest(random.Random(draw).sample(rollouts, len(rollouts))).edits).hash for draw in range(SHUFFLES)
+    }
+    counts = {name: found.counts.get(name, 0) for name in (*READ, *STAGES, *LLM, *LAST)}
+    row: dict[str, object] = {"analyst": found.analyst, **named, "rollouts": len(rollouts)}
+    row["successes"] = sum(full_success(rollout.parts, rollout.reward) for rollout in rollouts)
+    row |= counts | {
+        "to_gate": len(found.proposals),
+        "shuffles_equal": hashes == {compiled.hash},
+        "skill": compiled.hash,
+    }
+    print(", ".join(f"{name} {value}" for name, value in row.items() if value not in (0, "")))
+    for refusal in found.refused:
+        print(f"  refused: {refusal.reason}")
+    for proposal in found.proposals:
+        texts = " / ".join(chunk.title for chunk in proposal.chunks) or ", ".join(proposal.targets)
+        print(f"  {proposal.op} {texts}: {len(proposal.support)} rollouts")
+    return row, compiled
+
+
+def write(rows: list[dict[str, object]]) -> None:
+    """Write the rows and keep those of other analysts."""
+    kept: list[dict[str, str]] = []
+    if OUT.exists():
+        with OUT.open(newline="") as file:
+            kept = [row for row in csv.DictReader(file) if row["analyst"] not in {r["analyst"] for r in rows}]
+    with OUT.open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows([*kept, *rows])
+    if not all(row["shuffles_equal"] for row in rows):
+        sys.exit("the order of the rollouts changed a skill")
+
+
+if __name__ == "__main__":
+    main()
