@@ -6,7 +6,7 @@ that standard errors are near those of the quickstart. Masks, pairing audit, fit
 With ``interaction`` w ≠ 0 the two chunks that a MERGE takes, and the two that a SPLIT gives, add w when both are shown;
 what the edit truly changes stays the same, but the gate adds up β̂.
 
-    python scripts/operator_power.py            # → docs/results/operator_power.csv, about a quarter of an hour on one core
+    python scripts/operator_power.py            # → docs/results/operator_power.csv, a quarter of an hour
 """
 
 import argparse
