@@ -207,7 +207,7 @@ def test_a_draft_that_leaks_is_refused_before_its_first_rollout(capsys, tmp_path
     words = ["train", "+exp=planted", f"coldstart.draft={tmp_path / 'draft.md'}", f"run_dir={tmp_path / 'run'}"]
     status, _, err = said(capsys, *words)
     assert status == 2 and err.count("\n") == 1
-    assert "SkillFormatError" in err and "for 1: chunk 'Read', task_id: 'planted test 0003'" in err
+    assert "SkillFormatError" in err and "for 1: chunk 'Read', task_id: 'test-0003'" in err
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [".lock", "plan.json"]
 
 

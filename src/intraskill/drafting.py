@@ -1,7 +1,7 @@
 """Stage A: from the first rollouts to the document that the first gate calibrates (method §4); also on its own."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,23 +25,21 @@ from intraskill.runtime.trace2skill import secrets_of
 from intraskill.runtime.tracking import Metrics, Monitor, Silence
 from intraskill.runtime.trajectories import RECORDED, read_trajectories
 
-Evidence = Callable[[Run, Path, Skill], tuple[Rollout, ...]]
 
-
-def draft_skill(run: Run, directory: Path, evidence: Evidence) -> tuple[Skill, tuple[Proposal, ...], Ledger]:
+def draft_skill(
+    run: Run, directory: Path, draft: Skill, rollouts: Sequence[Rollout]
+) -> tuple[Skill, tuple[Proposal, ...], Ledger]:
     """Write ``draft.md``: the run's own draft and what Trace2Skill adds to it.
 
     Args:
         run: the run.
         directory: where the artifacts go.
-        evidence: returns the rollouts to learn from.
+        draft: from `screened_draft`.
+        rollouts: what to learn from.
 
-    Raises:
-        SkillFormatError: when the firewall refuses the run's own draft.
+    Returns:
+        The document, the proposals that are new in it, and the ledger with what was turned away.
     """
-    draft = draft_of(run.config)
-    screen_draft(run, draft)
-    rollouts = evidence(run, directory, draft)
     memory = Memory(rounds=run.config.proposer.stay_away_rounds)
     proposals, ledger = propose(run, directory, rollouts, draft, memory)
     proposals, ledger = reviewed(run, directory, draft, proposals, ledger)
@@ -58,17 +56,19 @@ def first_rollouts(run: Run, directory: Path, draft: Skill) -> tuple[Rollout, ..
     return run_arm(run, directory / "cold_start.jsonl", 0, bare_arm(run, tasks, draft, address=("cold_start",)))
 
 
-def screen_draft(run: Run, draft: Skill) -> None:
-    """Refuse a draft that the firewall would not let in; a text from outside has no privilege over a proposal.
+def screened_draft(run: Run) -> Skill:
+    """Return the run's own draft, which has no privilege over a proposal: the firewall must let it in.
 
     Raises:
         SkillFormatError: naming chunk, rule and span.
     """
+    draft = draft_of(run.config)
     if found := [f"chunk {chunk.title!r}, {rejection}" for chunk, rejection in run.firewall.inspect_skill(draft)]:
         raise SkillFormatError(
             f"the firewall refuses coldstart.draft={run.config.coldstart.draft} for {offenders(found)}; "
             "take these words out and run the same command again"
         )
+    return draft
 
 
 def draft_alone(config: Config, trajectories: Path | None, monitor: Monitor | None = None) -> tuple[Skill, Path]:
@@ -86,7 +86,9 @@ def draft_alone(config: Config, trajectories: Path | None, monitor: Monitor | No
     recorded = () if trajectories is None else read_trajectories(trajectories, run.environment.tools)
     with locked(run.root):
         try:
-            skill, _, _ = draft_skill(run, run.root, first_rollouts if trajectories is None else lambda *_: recorded)
+            draft = screened_draft(run)
+            rollouts = first_rollouts(run, run.root, draft) if trajectories is None else recorded
+            skill, _, _ = draft_skill(run, run.root, draft, rollouts)
         finally:
             run.metrics.close()
     return skill, run.root

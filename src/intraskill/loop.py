@@ -10,7 +10,7 @@ from typing import Any
 
 from intraskill.assembly import Run, assemble
 from intraskill.config import Config
-from intraskill.drafting import draft_skill, first_rollouts
+from intraskill.drafting import draft_skill, first_rollouts, screened_draft
 from intraskill.final import compare_start_and_final
 from intraskill.method.contexts import Curriculum, bare_probability, visible_probability
 from intraskill.method.curriculum import ExposureRule, allocate_exposure, fixed_q, gap_q
@@ -78,9 +78,10 @@ def run(config: Config, monitor: Monitor | None = None) -> Path:
 
 def cold_start(run: Run) -> State:
     """Sample the initial policy, write the first skill, calibrate it by the gate without edits (method §4)."""
+    draft = screened_draft(run)
     directory = _open_round(run, 0)
     _save_checkpoint(run, directory)
-    drafted, proposals, ledger = draft_skill(run, directory, first_rollouts)
+    drafted, proposals, ledger = draft_skill(run, directory, draft, first_rollouts(run, directory, draft))
     validation = validate_skill(run, directory, round_facts(run, 0, drafted, ()))
     ledger = record_fates(Memory(ledger), proposals, validation.decision, drafted)
     curriculum = Curriculum(fixed_q(run.config.curriculum.skill_free_prob), _exposure(run, validation))
