@@ -17,6 +17,7 @@ from intraskill.runtime.analyst_failure import FailureAnalyst
 from intraskill.runtime.analyst_llm import LlmAnalyst
 from intraskill.runtime.analyst_success import analyse_success
 from intraskill.runtime.answer_schema import OPS
+from intraskill.runtime.evidence_text import describe
 from intraskill.runtime.live_trial import LiveTrial
 from intraskill.runtime.llm import Endpoint, JsonClient
 from intraskill.runtime.prompts import load_prompts
@@ -286,3 +287,11 @@ def test_a_private_key_of_a_page_reaches_no_prompt(world, tmp_path):
     with serving({"Find a bowl.": [{"lean_path": [1], "lessons": []}]}) as (records, url):
         analyse_success(client(url, tmp_path), ENGLISH, one, EMPTY)
     assert "p1" in records.asked and "secret" not in records.asked and "goal_options" not in records.asked
+
+
+def test_a_log_shows_only_what_is_new_on_a_page(world):
+    one = play(world, world.tasks("train")[0].id, USEFUL)
+    told = describe(one, EMPTY, ENGLISH)
+    bought = str(one.turns[-1].state["product"]["id"])
+    assert sum(f'"id": "{bought}"' in line and '"product":' in line for line in told.splitlines()) == 1
+    assert sum("selected_options" in line for line in told.splitlines()) > 1

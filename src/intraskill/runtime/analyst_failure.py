@@ -25,7 +25,7 @@ from intraskill.runtime.answer_schema import (
     record,
 )
 from intraskill.runtime.evidence_text import describe
-from intraskill.runtime.live_trial import LiveTrial, example_action
+from intraskill.runtime.live_trial import LiveTrial, example_actions
 from intraskill.runtime.llm import BadAnswerError, JsonClient
 from intraskill.runtime.prompts import Prompts
 
@@ -97,8 +97,8 @@ class FailureAnalyst:
         trial.open()
         if trial.over:
             return
-        example = example_action(self.environment.tools)
-        text = self.prompts.fill("failure_trial", max_decisions=trial.max_decisions, example=example, page=trial.page)
+        shown = "\n".join(_spelt({"action": one, "done": ""}) for one in example_actions(self.environment.tools))
+        text = self.prompts.fill("failure_trial", max_decisions=trial.max_decisions, examples=shown, page=trial.page)
         try:
             while not trial.over:
                 messages.append({"role": "user", "content": text})
@@ -125,7 +125,7 @@ class FailureAnalyst:
 
     def _turn(self, messages: Messages, schema: dict[str, Any], read: Any) -> dict[str, Any]:
         answer: dict[str, Any] = self.client.ask(list(messages), schema, read)
-        messages.append({"role": "assistant", "content": json.dumps(answer, ensure_ascii=False)})
+        messages.append({"role": "assistant", "content": _spelt(answer)})
         return answer
 
 
@@ -150,6 +150,10 @@ def read_lesson(answer: dict[str, Any], skill: Skill) -> list[Any]:
     if len(answer["proposals"]) > MAX_PROPOSALS:
         raise ValueError(f"{len(answer['proposals'])} proposals, at most {MAX_PROPOSALS} is allowed")
     return [read_proposal(item, f"proposals[{i}]", skill) for i, item in enumerate(answer["proposals"])]
+
+
+def _spelt(answer: dict[str, Any]) -> str:
+    return json.dumps(answer, ensure_ascii=False)
 
 
 def _facts(trial: LiveTrial) -> dict[str, Any]:

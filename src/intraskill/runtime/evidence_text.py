@@ -5,6 +5,7 @@ for a part of the conversation.
 """
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from intraskill.environments.leaks import is_private_key
@@ -12,7 +13,7 @@ from intraskill.method.rollouts import Rollout
 from intraskill.method.skill import Skill
 from intraskill.runtime.prompts import Prompts
 
-MAX_PAGE_CHARS = 700
+MAX_PAGE_CHARS = 1500
 MAX_ACTION_CHARS = 200
 _SEEN_ALREADY = ("page_type", "actions", "last_action", "search_available")
 
@@ -45,11 +46,13 @@ def quoted(value: Any, limit: int | None = None) -> str:
 
 def _log(rollout: Rollout) -> list[str]:
     lines = []
+    before: Mapping[str, Any] = {}
     for number, turn in enumerate(rollout.turns, 1):
         call = f"{turn.tool}({quoted(turn.argument, MAX_ACTION_CHARS)})" if turn.tool else quoted_action(turn.action)
         lines.append(f"{number}. on {quoted(turn.page)}: {call} -> {turn.feedback}")
-        if seen := _public(turn.state):
+        if seen := _public({key: value for key, value in turn.state.items() if before.get(key) != value}):
             lines.append(f"   saw {quoted(seen, MAX_PAGE_CHARS)}")
+        before = turn.state
     return lines
 
 
@@ -60,7 +63,7 @@ def quoted_action(action: str) -> str:
 
 def _public(value: Any) -> Any:
     """Return a page's state without what stands elsewhere in the log; a private key would be an error upstream."""
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {
             key: _public(item) for key, item in value.items() if key not in _SEEN_ALREADY and not is_private_key(key)
         }

@@ -84,11 +84,11 @@ def full_success(parts: Mapping[str, float], reward: float | None) -> bool:
     return parts.get("r_success", reward or 0.0) >= 1.0
 
 
-def example_action(tools: Sequence[Mapping[str, Any]]) -> str:
+def example_actions(tools: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return one action text per tool, as an agent writes them."""
     examples = []
     for tool in tools:
         function = tool["function"]
         parameter = next(iter(function["parameters"]["properties"]), "value")
         examples.append(write_call(function["name"], parameter, "…"))
-    return "\n".join(examples)
+    return tuple(examples)
