@@ -47,6 +47,10 @@ class Ranks:
         self.told: str | None = None
         if cuda:
             torch.cuda.set_device(self.local_rank)
+        if os.environ.get("MASTER_PORT") == "0":
+            raise ConfigError(
+                "MASTER_PORT=0 is no port where processes could meet; use torchrun --standalone, or name one"
+            )
         limit = timedelta(seconds=knobs.timeout_s)
         try:
             store, _, _ = next(iter(rendezvous("env://", timeout=limit)))

@@ -1,5 +1,6 @@
 """Sharded checkpoints: every process writes its part, and any number of processes can read them."""
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -106,7 +107,9 @@ def _read(
         for slot in manifest["slots"]
     }
     try:
-        load({**weights, **slots}, checkpoint_id=directory, no_dist=alone)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # that it loads in one process
+            load({**weights, **slots}, checkpoint_id=directory, no_dist=alone)
     except (CheckpointException, RuntimeError, ValueError, OSError) as error:
         raise CheckpointError(f"{directory} does not fit this model: {error}") from error
     with torch.no_grad():

@@ -1,0 +1,109 @@
+"""What each of two processes does in test_distributed.py: python two_processes.py SCENE PLACE STRATEGY KIND."""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import torch
+from runtime.toy import SKILL, CountingWorld, episode, group_of
+
+from intraskill.method.skill import BARE
+from intraskill.runtime.distributed import joined
+from intraskill.runtime.distributed_learner import DistributedLearner, dismiss, serve, together_of
+from intraskill.runtime.distributed_settings import DistributedConfig
+from intraskill.runtime.policy import LoraSettings, load_policy
+from intraskill.runtime.trainer import TorchLearner, TrainerSettings
+
+SETTINGS = {"lr": 3e-3, "max_turns": 4, "max_new_tokens": 24, "max_context": 600, "token_budget": 1500}
+KINDS = {
+    "full": (None, {}),
+    "lora": (LoraSettings(4, 8), {}),
+    "dense, three steps": (None, {"shared_prefix": False, "updates_per_batch": 3, "self_check": "off"}),
+    "lora, tree, recomputed, KL": (
+        LoraSettings(4, 8),
+        {"prefix_tree": True, "checkpoint_activations": True, "beta": 0.1, "updates_per_batch": 2},
+    ),
+}
+
+
+def build(place, kind, ranks=None):
+    lora, changes = KINDS[kind]
+    policy = load_policy(place / "model", lora=lora)
+    settings = TrainerSettings(**SETTINGS | changes)
+    return TorchLearner(policy, CountingWorld(), settings, together=together_of(ranks, policy, settings))
+
+
+def episodes(step, size=5):
+    contexts = (("bbbb", BARE), ("ccccc", frozenset(SKILL.ids)), ("ddd", BARE))
+    return [episode(name, 100 * step + sample, visible) for name, visible in contexts for sample in range(size)]
+
+
+def groups_of(rollouts, size=5):
+    return [group_of(rollouts[i : i + size], i // size) for i in range(0, len(rollouts), size)]
+
+
+def compare(place, kind, learner):
+    """Train two processes beside one; then save, go on, go back, and exchange checkpoints with one process."""
+    alone, found = build(place, kind), {"tokens": [], "metrics": [], "start": []}
+    found["start"] = [alone.checkpoint, learner.checkpoint]
+    for step in range(3):
+        ours, theirs = alone.run(episodes(step)), learner.run(episodes(step))
+        found["tokens"].append([[r.token_ids for r in ours], [r.token_ids for r in theirs]])
+        found["metrics"].append([alone.update(groups_of(ours)), learner.update(groups_of(theirs))])
+    (place / "two").mkdir()
+    learner.save(place / "two")
+    saved = learner.checkpoint
+    straight = learner.update(groups_of(theirs)), learner.checkpoint
+    learner.load(place / "two")
+    found["saved and loaded"] = [saved, learner.checkpoint]
+    again = learner.update(groups_of(theirs)), learner.checkpoint
+    found["resumed"] = [straight, again]
+    alone.load(place / "two")
+    found["2 to 1"] = [saved, alone.checkpoint]
+    found["step after 2 to 1"] = [straight[0], alone.update(groups_of(theirs))]
+    (place / "one").mkdir()
+    alone.load(place / "two")
+    alone.save(place / "one")
+    learner.load(place / "one")
+    found["1 to 2"] = [saved, learner.checkpoint]
+    found["step after 1 to 2"] = [straight[0], learner.update(groups_of(theirs))]
+    found["files"] = sorted(path.name for path in (place / "two").iterdir())
+    sys.stdout.write(json.dumps(found))
+
+
+def main(scene, place, strategy, kind):
+    torch.set_num_threads(1)
+    place = Path(place)
+    with joined(DistributedConfig(strategy=strategy, timeout_s=60, patience_s=60), cuda=False) as ranks:
+        local = build(place, kind, ranks)
+        victim = {"rank 1 fails": 1, "rank 1 is killed": 1, "rank 0 fails": 0, "rank 0 is killed": 0}.get(scene, -1)
+        if ranks.rank == victim:
+
+            def end(groups):
+                if scene.endswith("killed"):
+                    os.kill(os.getpid(), signal.SIGKILL)
+                raise MemoryError("no room for this batch")
+
+            local.update = end
+        if scene == "another world" and ranks.rank:
+            local.env.version = "counting-2"
+        if ranks.rank:
+            serve(local, ranks)
+            return
+        learner = DistributedLearner(local, ranks)
+        if scene == "compare":
+            compare(place, kind, learner)
+        elif scene == "one group":
+            rollouts = learner.run(episodes(0)[:5])
+            sys.stdout.write(json.dumps(learner.update(groups_of(rollouts))))
+        else:
+            learner.update(groups_of(learner.run(episodes(0))))
+        dismiss(ranks)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
