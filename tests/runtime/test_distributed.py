@@ -138,6 +138,17 @@ def test_more_ranks_than_groups_share_one_group(tmp_path: Path, strategy: str) -
     assert json.loads(out)["train/rollouts"] == 5.0
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+def test_rank_0_alone_publishes_the_adapter_to_servers(tmp_path: Path, strategy: str) -> None:
+    (status, out, err), _ = play("publish", tmp_path, strategy, "lora")
+    assert status == 0, err
+    before, after = json.loads(out)
+    for ours, theirs in (before, after):
+        assert theirs == pytest.approx(ours, rel=TOLERANCE) and len(ours) > 20
+    assert before[0] != pytest.approx(after[0], rel=TOLERANCE)
+
+
 RUN = """
 import sys
 from pathlib import Path

@@ -10,11 +10,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import torch
 from runtime.toy import SKILL, CountingWorld, episode, group_of
+from safetensors.torch import load_file
 
 from intraskill.method.skill import BARE
 from intraskill.runtime.distributed import joined
-from intraskill.runtime.distributed_learner import DistributedLearner, dismiss, serve, together_of
+from intraskill.runtime.distributed_learner import DistributedLearner, NoEngine, dismiss, serve, together_of
 from intraskill.runtime.distributed_settings import DistributedConfig
+from intraskill.runtime.hot_swap import HotSwap
 from intraskill.runtime.policy import LoraSettings, load_policy
 from intraskill.runtime.trainer import TorchLearner, TrainerSettings
 
@@ -44,6 +46,39 @@ def episodes(step, size=5):
 
 def groups_of(rollouts, size=5):
     return [group_of(rollouts[i : i + size], i // size) for i in range(0, len(rollouts), size)]
+
+
+class Publisher:
+    """Samples as the torch engine does, and publishes the adapter as the server engine does."""
+
+    def __init__(self, local, root):
+        self.torch = local.engine
+        nothing = {name: lambda version: None for name in ("load", "unload", "verify")}
+        self.swap = HotSwap(local.policy, root, **nothing)
+
+    def serve(self, checkpoint):
+        self.swap.serve(checkpoint)
+
+    def open(self, prompts):
+        return self.torch.open(prompts)
+
+
+def publish(place, kind, learner, local):
+    """Publish the adapter before and after a step; rank 0 alone rolls out."""
+    alone = build(place, kind)
+    alone.engine, local.engine = Publisher(alone, place / "alone"), Publisher(local, place / "published")
+    found = []
+    for step in range(2):
+        ours, theirs = alone.run(episodes(step)), learner.run(episodes(step))
+        assert [r.token_ids for r in ours] == [r.token_ids for r in theirs]
+        found.append([published(place / "alone"), published(place / "published")])
+        alone.update(groups_of(ours)), learner.update(groups_of(theirs))
+    sys.stdout.write(json.dumps(found))
+
+
+def published(root):
+    (path,) = root.glob("*/adapter_model.safetensors")
+    return {name: tensor.double().norm().item() for name, tensor in load_file(path).items()}
 
 
 def compare(place, kind, learner):
@@ -92,10 +127,14 @@ def main(scene, place, strategy, kind):
         if scene == "another world" and ranks.rank:
             local.env.version = "counting-2"
         if ranks.rank:
+            if scene == "publish":
+                local.engine = NoEngine()
             serve(local, ranks)
             return
-        learner = DistributedLearner(local, ranks)
-        if scene == "compare":
+        learner = DistributedLearner(local, ranks, elsewhere=scene == "publish")
+        if scene == "publish":
+            publish(place, kind, learner, local)
+        elif scene == "compare":
             compare(place, kind, learner)
         elif scene == "one group":
             rollouts = learner.run(episodes(0)[:5])

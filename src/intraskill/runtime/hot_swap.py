@@ -84,7 +84,9 @@ class HotSwap:
 def _save(policy: Policy, directory: Path) -> None:
     if hasattr(policy.model, "peft_config"):
         # "auto" would ask the hub whether the base model's vocabulary was changed.
-        policy.model.save_pretrained(directory, save_embedding_layers=False)
+        # The weights as they stand here: a state dict of sharded ones would hold this process's shards.
+        state = {name: p.detach() for name, p in policy.model.named_parameters()}
+        policy.model.save_pretrained(directory, save_embedding_layers=False, state_dict=state)
         return
     policy.model.save_pretrained(directory, max_shard_size="10000GB")
     if getattr(policy.causal.config, "tie_word_embeddings", False):
