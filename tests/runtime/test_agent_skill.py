@@ -219,6 +219,14 @@ def test_a_side_file_of_another_kind_is_no_export(tmp_path):
         read_export(folder)
 
 
+def test_a_side_file_cannot_point_out_of_its_folder(tmp_path):
+    folder = write_folder(tmp_path / FOLDER, Skill("", (Chunk("A", "b"),)))
+    for row in ({"id": "../../x", "file": "references/../../x.md"}, {"id": "a", "file": "/etc/hosts"}):
+        (folder / CHUNKS_FILE).write_text(json.dumps({"format": CHUNKS_FORMAT, "chunks": [row]}))
+        with pytest.raises(ArtifactError, match="outside references/"):
+            read_export(folder)
+
+
 def test_the_reference_validator_sees_what_our_rules_see(tmp_path):
     folder = write_folder(tmp_path / FOLDER, Skill("", (Chunk("A", "b"),)))
     assert validator_says(folder) == []

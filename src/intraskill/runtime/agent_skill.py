@@ -6,8 +6,8 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
-from intraskill.method.agent_skill import SKILL_FILE, read_body
-from intraskill.method.errors import ArtifactError, SkillFormatError
+from intraskill.method.agent_skill import SKILL_FILE, read_body, reference
+from intraskill.method.errors import ArtifactError, SkillFormatError, offenders
 from intraskill.method.skill import Skill
 from intraskill.runtime.run_directory import read_json, read_text
 
@@ -82,5 +82,7 @@ def read_export(folder: Path) -> tuple[Skill, dict[str, Any]]:
         moved = {row["id"]: row["file"] for row in side["chunks"] if row["file"] != SKILL_FILE}
     except (KeyError, TypeError) as error:
         raise ArtifactError(f"{folder / CHUNKS_FILE} does not list chunks with id and file; export again") from error
+    if astray := [path for key, path in moved.items() if path != reference(key) or "/" in key or "\\" in key]:
+        raise ArtifactError(f"{folder / CHUNKS_FILE} names files outside references/, {offenders(astray)}; export again")
     references = {path: read_text(folder / path) for path in moved.values() if (folder / path).is_file()}
     return read_body(read_document(folder / SKILL_FILE).body, references, moved.keys()), side
