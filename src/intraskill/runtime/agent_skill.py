@@ -83,6 +83,8 @@ def read_export(folder: Path) -> tuple[Skill, dict[str, Any]]:
     except (KeyError, TypeError) as error:
         raise ArtifactError(f"{folder / CHUNKS_FILE} does not list chunks with id and file; export again") from error
     if astray := [path for key, path in moved.items() if path != reference(key) or "/" in key or "\\" in key]:
-        raise ArtifactError(f"{folder / CHUNKS_FILE} names files outside references/, {offenders(astray)}; export again")
+        raise ArtifactError(
+            f"{folder / CHUNKS_FILE} names files outside references/, {offenders(astray)}; export again"
+        )
     references = {path: read_text(folder / path) for path in moved.values() if (folder / path).is_file()}
     return read_body(read_document(folder / SKILL_FILE).body, references, moved.keys()), side
