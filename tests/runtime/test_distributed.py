@@ -35,6 +35,8 @@ def launch(*words: str, size: int = 2) -> list[subprocess.Popen]:
         port = probe.getsockname()[1]
     shared_by_all = os.environ | {
         "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+        # As accelerate launch --use_fsdp sets them: transformers would then load the weights on rank 0 only.
+        "ACCELERATE_USE_FSDP": "true", "FSDP_CPU_RAM_EFFICIENT_LOADING": "true",
         "WORLD_SIZE": str(size), "PYTHONPATH": str(TESTS), "HF_HUB_OFFLINE": "1",
     }  # fmt: skip
     return [

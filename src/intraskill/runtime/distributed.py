@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -20,7 +20,7 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
-from intraskill.method.errors import ConfigError, IntraSkillError, RankError
+from intraskill.method.errors import ConfigError, IntraSkillError, RankError, offenders
 from intraskill.runtime.distributed_settings import DistributedConfig, Launch, launched, strategy_of
 
 _BEAT_S = 0.5
@@ -51,6 +51,8 @@ class Ranks:
             raise ConfigError(
                 "MASTER_PORT=0 is no port where processes could meet; use torchrun --standalone, or name one"
             )
+        # accelerate launch --use_fsdp lets transformers load weights on rank 0 only; nobody would spread them here.
+        os.environ["FSDP_CPU_RAM_EFFICIENT_LOADING"] = "false"
         limit = timedelta(seconds=knobs.timeout_s)
         try:
             store, _, _ = next(iter(rendezvous("env://", timeout=limit)))
@@ -258,3 +260,16 @@ def device_of(wanted: str, ranks: Ranks | None) -> str:
             "process per GPU"
         )
     return f"cuda:{ranks.local_rank}"
+
+
+def same(ranks: Ranks, what: str, found: Sequence[Any]) -> None:
+    """Refuse ranks that hold something else than rank 0.
+
+    Raises:
+        RankError: naming them.
+    """
+    if odd := [f"rank {rank}: {value}" for rank, value in enumerate(found) if value != found[0]]:
+        raise RankError(
+            f"{len(odd)} of {ranks.size} ranks have other {what} than rank 0 ({found[0]}), {offenders(odd)}; start all "
+            "of them with the same command, versions and files"
+        )

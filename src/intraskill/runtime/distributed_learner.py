@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from intraskill.method.errors import ConfigError, EngineError, RankError, offenders
 from intraskill.method.rollouts import Episode, GroupResult, Rollout
-from intraskill.runtime.distributed import Ranks
+from intraskill.runtime.distributed import Ranks, same
 from intraskill.runtime.distributed_update import Alone, Replicated
 from intraskill.runtime.learner import Learner
 from intraskill.runtime.policy import Policy
@@ -37,7 +37,7 @@ class DistributedLearner:
         self._local, self._ranks, self._elsewhere = local, ranks, elsewhere
         self._checkpoint: str | None = None
         with ranks.naming_who_failed():
-            _same(ranks, "conditions", ranks.gather(local.conditions))
+            same(ranks, "conditions", ranks.gather(local.conditions))
         self._checkpoint = self.checkpoint
 
     @property
@@ -49,7 +49,7 @@ class DistributedLearner:
         """
         if self._checkpoint is None:
             found = self._command("checkpoint")
-            _same(self._ranks, "weights", found)
+            same(self._ranks, "weights", found)
             self._checkpoint = found[0]
         return self._checkpoint
 
@@ -190,14 +190,6 @@ def refuse_engine(engine: str, ranks: Ranks | None) -> None:
         raise ConfigError(
             f"rollout.engine=vllm starts one engine in this process, and there are {ranks.size}; use "
             "rollout.engine=vllm_server with one server per group of GPUs, or rollout.engine=torch"
-        )
-
-
-def _same(ranks: Ranks, what: str, found: Sequence[Any]) -> None:
-    if odd := [f"rank {rank}: {value}" for rank, value in enumerate(found) if value != found[0]]:
-        raise RankError(
-            f"{len(odd)} of {ranks.size} ranks have other {what} than rank 0 ({found[0]}), {offenders(odd)}; start all "
-            "of them with the same command, versions and files"
         )
 
 

@@ -17,7 +17,8 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from transformers import DynamicCache
 
 from intraskill.method.rollouts import Rollout
-from intraskill.runtime.distributed import Ranks
+from intraskill.runtime.checkpoints import weights_hash
+from intraskill.runtime.distributed import Ranks, same
 from intraskill.runtime.distributed_state import load_shards, save_shards
 from intraskill.runtime.distributed_update import Replicated, dealt
 from intraskill.runtime.logprobs import TokenLogprobs, batch_logprobs
@@ -41,11 +42,17 @@ class _Through(torch.nn.Module):
 
 
 class Sharded(Replicated):
-    """Shards a policy's weights in place; build its optimizer after this."""
+    """Shards a policy's weights in place; build its optimizer after this.
+
+    Raises:
+        RankError: when the ranks did not load the same weights.
+    """
 
     def __init__(self, ranks: Ranks, policy: Policy) -> None:
         super().__init__(ranks)
         self.scale = float(ranks.size)  # the exchange averages
+        # Before they are sharded: what is put together from shards is the same everywhere, right or wrong.
+        same(ranks, "start weights", ranks.everyone(weights_hash(policy.trainable() | policy.frozen())))
         mesh = init_device_mesh(policy.device.type, (ranks.size,))
         for layer in policy.backbone.layers:
             fully_shard(layer, mesh=mesh)
