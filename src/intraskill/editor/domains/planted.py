@@ -13,7 +13,7 @@ evidence on it is stale and the right edit is none.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -53,7 +53,7 @@ class PlantedDomain:
     held_out: int = 64
     units: int = 16
     probes: int = 10
-    family: str = "planted_editing"
+    family: str = field(default="planted_editing", init=False)
 
     def __post_init__(self) -> None:
         if min(self.worlds, self.held_out, self.units) < 1 or self.probes < 0:

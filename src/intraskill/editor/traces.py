@@ -1,0 +1,108 @@
+"""Synthetic edit traces with known right answers, for the supervised warm start of an editor.
+
+A world that knows what every skill is worth on its queries knows the best edit of a state: all valid actions on the
+given drafts are tried on paper. A demonstrator that is careless now and then leaves something to be learnt by reward.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from intraskill.editor.states import EditState
+from intraskill.method.editor_actions import (
+    ACTIONS,
+    Action,
+    ActionError,
+    ActionName,
+    Attempt,
+    applied,
+    attempt,
+    parse_action,
+)
+from intraskill.method.firewall import Firewall
+from intraskill.method.randomness import uniform
+from intraskill.method.skill import Chunk, Skill
+
+Value = Callable[[Skill], float]
+LEAST_GAIN = 0.02
+"""Expected gain below which the right edit is none: it would not repay the reading of one more chunk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One demonstration.
+
+    Attributes:
+        state: what the editor sees.
+        answer: what it should write; drafts are named, not copied.
+        skill: the skill after it.
+    """
+
+    state: EditState
+    answer: str
+    skill: Skill
+
+
+def possible_answers(skill: Skill, drafts: Sequence[Chunk], actions: Sequence[ActionName] = ACTIONS) -> Iterator[str]:
+    """Yield every answer of the format that is about this skill and takes its text from a draft."""
+    numbers = range(1, len(skill.chunks) + 1)
+    texts = [f"draft {i}" for i in range(1, len(drafts) + 1)]
+    if "NOOP" in actions:
+        yield "NOOP"
+    if "PRUNE" in actions:
+        yield from (f"PRUNE {n}" for n in numbers)
+    if "CREATE" in actions:
+        yield from (f"CREATE\n{text}" for text in texts)
+    if "UPDATE" in actions:
+        yield from (f"UPDATE {n}\n{text}" for n in numbers for text in texts)
+    if "MERGE" in actions:
+        yield from (f"MERGE {a} {b}\n{text}" for a, b in itertools.combinations(numbers, 2) for text in texts)
+
+
+def best_answer(
+    state: EditState, value: Value, firewall: Firewall, actions: Sequence[ActionName] = ACTIONS
+) -> tuple[str, Attempt]:
+    """Return the answer that raises ``value`` most, and what it makes; NOOP when none raises it enough.
+
+    Args:
+        state: the edit state.
+        value: expected score of a skill on the queries that matter.
+        firewall: what no chunk may hold.
+        actions: the actions that are allowed; without NOOP the best other one is taken, whatever it gains.
+    """
+    bar = LEAST_GAIN if "NOOP" in actions else 0.0
+    before = value(state.skill)
+    gains: list[tuple[float, str]] = []
+    for answer in possible_answers(state.skill, state.drafts, actions):
+        try:
+            edit = parse_action(answer, drafts=state.drafts, actions=actions).to_edit(state.skill)
+        except ActionError:
+            continue
+        gains.append((0.0 if edit is None else value(applied(state.skill, edit)) - before - bar, answer))
+    for _, answer in sorted(gains, key=lambda pair: -pair[0]):  # stable: of equals the first
+        made = attempt(answer, state.skill, firewall, drafts=state.drafts, actions=actions)
+        if not made.invalid:
+            return answer, made
+    return "NOOP", Attempt(Action("NOOP"), None, state.skill)
+
+
+def demonstrate(state: EditState, value: Value, firewall: Firewall, *, careless: float, seed: int) -> Trace:
+    """Return the best answer, or with probability ``careless`` any valid one.
+
+    Args:
+        state: the edit state.
+        value: as `best_answer`.
+        firewall: what no chunk may hold.
+        careless: share of arbitrary answers.
+        seed: address of the draws.
+    """
+    answer, made = best_answer(state, value, firewall)
+    if uniform(seed, "careless", state.id) < careless:
+        others = list(possible_answers(state.skill, state.drafts))
+        for k in range(len(others)):
+            text = others[int(uniform(seed, "slip", state.id, k) * len(others))]
+            slip = attempt(text, state.skill, firewall, drafts=state.drafts)
+            if not slip.invalid:
+                answer, made = text, slip
+                break
+    return Trace(state, answer, made.skill)
