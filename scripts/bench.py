@@ -1,107 +1,148 @@
-"""Measure the speed of the hot paths that need no policy: the shop, and the gate's arithmetic.
+"""Measure every speed that the documents state, side by side, and print one table.
 
-python scripts/bench.py            # one line per path, some seconds on one core once the worlds are on disk
+python scripts/bench.py [--only update step rollout env startup gate] [--table]
 
-Writes env_steps_small and env_steps_paper (steps/s, English, no query seen before) into docs/results/bench.json and
-leaves the file's other keys alone. scripts/bench_shop.py has the details.
+Runs the scripts bench_*.py of the parts, about a quarter of an hour on one idle core; each writes its rows into
+docs/results. The table and docs/results/bench.json are computed from these rows alone; ``--table`` measures nothing
+and only reads them. `bench_head.py` takes half an hour more and is run on its own.
 """
 
 import argparse
+import csv
 import json
-import time
-from collections.abc import Callable
-from functools import partial
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
-import numpy as np
-from bench_shop import record, replay
-
-from intraskill.environments.shopworld import ShopWorld
-from intraskill.environments.shopworld.lessons import USEFUL
-from intraskill.environments.shopworld.plain.expert import RuleShopper
-from intraskill.environments.shopworld.session import PARAMETERS
-from intraskill.environments.tool_calls import write_call
-from intraskill.method.attribution import fit_contributions
-from intraskill.method.paired_validation import Conditions, Scored, pair, plan_visible
-from intraskill.method.skill import BARE, Chunk, Skill
-from intraskill.method.tasks import Task
-
-OUT = Path(__file__).parents[1] / "docs" / "results" / "bench.json"
-REPEATS = 5
+HERE = Path(__file__).parent
+RESULTS = HERE.parent / "docs" / "results"
+COMMANDS = {
+    "update": [["bench_update.py"]],
+    "step": [["bench_step_vs_trl.py"]],
+    "rollout": [["bench_rollout.py"]],
+    "env": [["bench_env.py"]],
+    "startup": [["bench_startup.py"]],
+    "gate": [["bench_gate_fit.py"]],
+}
+Rows = list[dict[str, str]]
 
 
-def per_second(work: Callable[[], int], seconds: float) -> float:
-    """Repeat ``work``, which returns how many units it did, for about ``seconds``; return units per second."""
-    work()  # warm caches and imports
-    done, began = 0, time.perf_counter()
-    while (elapsed := time.perf_counter() - began) < seconds:
-        done += work()
-    return done / elapsed
+class Line(NamedTuple):
+    """One line of the table: its key in bench.json or nothing, its words, median, spread, goal and limit."""
+
+    key: str
+    what: str
+    value: float
+    low: float
+    high: float
+    goal: str
+    limit: str
 
 
-def play_all(world: ShopWorld) -> int:
-    """Play every train task with the scripted shopper; return the number of steps."""
-    steps = 0
-    for task in world.tasks("train"):
-        session = world.open()
-        opening = session.reset(task.id)
-        shopper, state, done = RuleShopper(opening, set(USEFUL)), dict(opening.state), False
-        while not done:
-            call = shopper.act(state)
-            outcome = session.step(write_call(call.name, PARAMETERS[call.name], call.argument))
-            state, done, steps = dict(outcome.state), outcome.done, steps + 1
-    return steps
+def rows_of(name: str) -> Rows:
+    """Return the rows of one part; none where it was never measured."""
+    path = RESULTS / f"{name}.csv"
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
 
 
-def browse(preset: str) -> float:
-    """Return steps per second of varied shopping in English, each time with an empty memory of queries."""
-    world = ShopWorld(preset)
-    episodes, found = record(world, 400), []
-    for _ in range(REPEATS):
-        world.index.ranked.cache_clear()
-        found.append(replay([world], episodes))
-    return median(found)
+def shapes(rows: Rows) -> dict[str, Rows]:
+    """Split rows by shape."""
+    found: dict[str, Rows] = {}
+    for row in rows:
+        found.setdefault(row["shape"], []).append(row)
+    return found
 
 
-def note(figures: dict[str, float]) -> None:
-    """Merge figures into the file of results."""
-    known = json.loads(OUT.read_text()) if OUT.exists() else {}
-    OUT.write_text(json.dumps({**known, **figures}, indent=1, sort_keys=True) + "\n")
+def values(rows: Rows, variant: str, column: str = "cpu_s") -> list[float]:
+    """Return one column of a variant, by repeat."""
+    return [float(row[column]) for row in rows if row["variant"] == variant]
 
 
-def gate_once(num_tasks: int = 400, num_chunks: int = 12) -> int:
-    """Plan, pair and fit one gate of the published size; return 1."""
-    skill = Skill("p", tuple(Chunk(f"Chunk {j}", f"Rule {j}.") for j in range(num_chunks)))
-    tasks = [Task(f"v{i}", "shopping", "skill_validation") for i in range(num_tasks)]
-    planned = plan_visible(skill, (), tasks, seed=0, round_index=0)
-    conditions = Conditions("c", "skill_validation", "s", "p", "e")
-    rewards = np.random.Generator(np.random.PCG64(0)).random((2, num_tasks)).tolist()
-    arms = [
-        [
-            Scored(task.id, 0, BARE if arm == 0 else planned[task.id], reward, {"r_strict": reward}, conditions)
-            for task, reward in zip(tasks, rewards[arm], strict=True)
-        ]
-        for arm in (0, 1)
-    ]
-    fit_contributions(pair(arms[0], arms[1], planned, skill.ids))
-    return 1
+def ratio(key: str, what: str, rows: Rows, slow: str, fast: str, goal: str, limits: Mapping[str, str]) -> Line:
+    """Return the ratio of two variants' medians; its spread is that of the repeats, which ran in turns."""
+    slows, fasts = values(rows, slow), values(rows, fast)
+    each = [a / b for a, b in zip(slows, fasts, strict=True)]
+    limit = ", ".join(f"{float(rows[0][column]):.2f} by {word}" for column, word in limits.items())
+    return Line(key, what, median(slows) / median(fasts), min(each), max(each), goal, limit)
+
+
+def plain(key: str, what: str, found: list[float], goal: str = "", limit: str = "") -> Line:
+    """Return a line of plain values."""
+    return Line(key, what, median(found), min(found), max(found), goal, limit)
+
+
+def lines() -> Iterator[Line]:
+    """Compute the table from the rows."""
+    for shape, rows in shapes(rows_of("bench_update")).items():
+        main = shape == "700x150x8"
+        key, goal = ("update_shared_prefix", ">= 3.0") if main else ("", "")
+        limits = {"limit_tokens": "tokens", "limit_flops": "operations"}
+        yield ratio(key, f"update, shared prefix / dense, {shape}", rows, "dense", "prefix", goal, limits)
+        peaks = {name: median(values(rows, name, "peak_mib")) for name in ("dense", "prefix")}
+        gain = peaks["dense"] / peaks["prefix"]
+        yield Line("", f"its peak memory, {peaks['dense']:.0f} / {peaks['prefix']:.0f} MiB", gain, gain, gain, "", "")
+    for shape, rows in shapes(rows_of("bench_step_vs_trl")).items():
+        key, goal = ("step_vs_trl", ">= 2.5") if shape.split("x")[1] == "1" else ("", "")
+        limits = {"limit_tokens": "tokens"}
+        yield ratio(key, f"GRPO step, TRL / ours, {shape}", rows, "trl", "intraskill", goal, limits)
+    for shape, rows in shapes(rows_of("bench_rollout")).items():
+        main = shape == "700x8x16x120x8"
+        key, goal = ("rollout_vs_reprefill", ">= 4.0") if main else ("", "")
+        limits = {"limit_tokens": "tokens", "limit_cost": "measured cost"}
+        yield ratio(key, f"rollout, generate / cache kept, {shape}", rows, "generate_again", "cache_kept", goal, limits)
+    found = rows_of("bench_env")
+    for preset in dict.fromkeys(row["variant"] for row in found):
+        yield plain(f"env_steps_{preset}", f"shop steps/s, {preset}", values(found, preset, "steps_per_s"))
+    found = rows_of("bench_startup")
+    for name in dict.fromkeys(row["variant"] for row in found if row["variant"] != "nothing"):
+        floor = f"{median(values(found, 'nothing', 'wall_s')):.2f} Python alone"
+        key = "help_seconds" if name == "intraskill --help" else ""
+        yield plain(key, f"{name}, s", values(found, name, "wall_s"), limit=floor)
+    found = rows_of("bench_gate_fit")
+    for covariance in dict.fromkeys(row["covariance"] for row in found):
+        rows = [row for row in found if row["covariance"] == covariance]
+        size = f"{rows[0]['pairs']} x {rows[0]['chunks']}"
+        beside = f"{median(values(rows, 'svd_alone')):.3f} the decomposition"
+        key = "gate_fit_seconds" if covariance == "HC3" else ""
+        yield plain(key, f"gate fit {size}, {covariance}, s", values(rows, "intraskill"), limit=beside)
+        what = f"  statsmodels {rows[0]['statsmodels_covariance']}, s"
+        yield plain("", what, values(rows, "statsmodels"))
+
+
+def rounded(line: Line) -> float:
+    """Return a value as bench.json holds it: whole steps, hundredths of ratios, thousandths of seconds."""
+    return round(line.value) if line.value > 100 else round(line.value, 3 if line.key.endswith("_seconds") else 2)
+
+
+def figures() -> dict[str, float]:
+    """Return what bench.json holds, from the rows alone."""
+    return {line.key: rounded(line) for line in lines() if line.key}
 
 
 def main() -> None:
-    """Print one line per path."""
+    """Measure what was asked for, then print the table and write bench.json."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=2.0, help="time per measurement")
-    seconds = parser.parse_args().seconds
-    for preset in ("tiny", "small"):
-        world = ShopWorld(preset, language="plain")
-        print(f"shop steps, {preset:<8} {per_second(partial(play_all, world), seconds):>12,.0f} /s")
-    figures = {}
-    for preset in ("small", "paper"):
-        figures[f"env_steps_{preset}"] = round(browse(preset))
-        print(f"varied shopping, {preset:<6} {figures[f'env_steps_{preset}']:>9,.0f} /s")
-    note(figures)
-    print(f"gate, 400 pairs, 12 chunks {per_second(gate_once, seconds):>6,.1f} /s")
+    parser.add_argument("--only", nargs="+", choices=tuple(COMMANDS), default=list(COMMANDS))
+    parser.add_argument("--table", action="store_true", help="measure nothing")
+    arguments = parser.parse_args()
+    for part in [] if arguments.table else arguments.only:
+        for command in COMMANDS[part]:
+            subprocess.run([sys.executable, HERE / command[0], *command[1:]], check=True)
+    print(f"{'what':<58}{'median':>9}  {'lowest to highest':<20}{'goal':<8}limit")
+    for line in lines():
+        digits = 0 if line.value > 100 else 3 if line.what.endswith(", s") else 2
+        spread = f"{line.low:.{digits}f} to {line.high:.{digits}f}"
+        print(f"{line.what:<58}{line.value:>9.{digits}f}  {spread:<20}{line.goal:<8}{line.limit}")
+    partial = RESULTS / f"bench.{os.getpid()}"
+    partial.write_text(json.dumps(figures(), indent=1, sort_keys=True) + "\n")
+    os.replace(partial, RESULTS / "bench.json")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,6 @@
 """What the policy benches share: a random Qwen3 of 6 layers × 256, its groups of rollouts, timing in turns, results."""
 
 import csv
-import json
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -99,12 +97,3 @@ def write_rows(name: str, rows: Sequence[Mapping[str, Any]]) -> None:
         writer = csv.DictWriter(file, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-
-
-def merge(values: Mapping[str, float]) -> None:
-    """Put ratios into ``docs/results/bench.json`` beside what is there."""
-    path = RESULTS / "bench.json"
-    held = json.loads(path.read_text()) if path.exists() else {}
-    partial = path.with_suffix(f".{os.getpid()}")
-    partial.write_text(json.dumps(held | dict(values), indent=1, sort_keys=True) + "\n")
-    os.replace(partial, path)

@@ -19,13 +19,12 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import torch
-from bench_model import in_turns, merge, random_policy, write_rows
+from bench_model import in_turns, random_policy, write_rows
 
 from intraskill.runtime.policy import Policy
 from intraskill.runtime.torch_engine import TorchEngine
 
 NEVER = -1
-PUBLISHED = "700x8x16x120x8"
 
 
 class Sizes(NamedTuple):
@@ -113,8 +112,8 @@ def limits(sizes: Sizes, cost: float) -> tuple[float, float]:
     return by_tokens, by_cost
 
 
-def compare(policy: Policy, shape: str, repeats: int, rows: list[dict[str, Any]]) -> float:
-    """Measure one shape, add its rows and print what was found; return again / kept time."""
+def compare(policy: Policy, shape: str, repeats: int, rows: list[dict[str, Any]]) -> None:
+    """Measure one shape, add its rows and print what was found."""
     sizes = Sizes(*map(int, shape.split("x")))
 
     def same(sampled: int) -> None:
@@ -134,23 +133,20 @@ def compare(policy: Policy, shape: str, repeats: int, rows: list[dict[str, Any]]
         f"{by_cost:.2f} when a sampled token costs {cost:.1f} read ones, as measured)",
         flush=True,
     )
-    return ratio
 
 
 def main() -> None:
     """Measure every shape and write the rows."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shapes", nargs="+", default=[PUBLISHED, "400x6x16x80x4"])
+    parser.add_argument("--shapes", nargs="+", default=["700x8x16x120x8", "400x6x16x80x4"])
     parser.add_argument("--repeats", type=int, default=3)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     policy = random_policy(1280)
     rows: list[dict[str, Any]] = []
     for shape in arguments.shapes:
-        ratio = compare(policy, shape, arguments.repeats, rows)
+        compare(policy, shape, arguments.repeats, rows)
         write_rows("bench_rollout", rows)
-        if shape == PUBLISHED:
-            merge({"rollout_vs_reprefill": round(ratio, 2)})
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from statistics import median
 from typing import Any
 
 import torch
-from bench_model import merge, random_group, random_policy, write_rows
+from bench_model import random_group, random_policy, write_rows
 from bench_rollout import NEVER, page
 from transformers import AutoTokenizer, TrainerCallback
 
@@ -178,7 +178,6 @@ def main() -> None:
     shape = f"{len(prompt)}x{sizes.turns}x{sizes.action}x{sizes.page}x{sizes.size}"
     ratio = spent["trl"] / spent["intraskill"]
     write_rows("bench_step_vs_trl", [{"shape": shape, "limit_tokens": round(bound, 3), **row} for row in callback.rows])
-    merge({"step_vs_trl": round(ratio, 2)})
     print(f"prompt x turns x action x page x group = {shape}: {ratio:.2f} x faster than TRL (limit {bound:.2f})")
 
 

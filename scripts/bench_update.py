@@ -3,9 +3,11 @@
 python scripts/bench_update.py [--shapes 700x150x8 2000x300x16] [--repeats 5]
 
 A shape is prompt × tokens after it × rollouts of the group. Both updates get the same rollouts and the same budget,
-which holds the whole group in one micro-batch; time is processor time of one thread, in turns, optimizer included.
-Peak memory is measured in processes of their own. The limit by tokens is G(P+R) / (P+GR); the limit by operations also
-counts attention and the head, which no sharing makes cheaper. Writes docs/results/bench_update.csv, one row per repeat.
+which holds the whole group in one micro-batch. Every update runs in a process of its own, after a small one that warms
+it up, the layouts in turns; time is processor time of one thread, optimizer included, and peak memory is what one
+update needs above model, optimizer state and its gradients. The limit by tokens is G(P+R) / (P+GR); the limit by
+operations also counts attention and the head, which no sharing makes cheaper. Shapes after the first, which is the
+published one, get two repeats. Writes docs/results/bench_update.csv, one row per repeat.
 """
 
 import argparse
@@ -13,11 +15,12 @@ import json
 import resource
 import subprocess
 import sys
-from functools import partial
+import time
+from statistics import median
 from typing import Any
 
 import torch
-from bench_model import flops, in_turns, merge, random_group, random_policy, write_rows
+from bench_model import flops, random_group, random_policy, write_rows
 
 from intraskill.runtime.trainer_settings import TrainerSettings
 from intraskill.runtime.update import Updater
@@ -46,42 +49,48 @@ def limits(prompt: int, suffix: int, size: int, vocabulary: int) -> tuple[float,
     return size * whole / (prompt + size * suffix), dense / shared
 
 
-def peak_mib(layout: str, shape: tuple[int, int, int], vocabulary: int) -> float:
-    """Return what one update needs above model, optimizer state and its gradients; this process does nothing else."""
+def measure(layout: str, shape: tuple[int, int, int], vocabulary: int) -> dict[str, float]:
+    """Return time and peak memory of one update; this process does nothing larger before."""
     work, group = updater(layout, vocabulary), random_group(*shape, vocabulary)
     work.update([random_group(9, 3, 2, vocabulary)])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    wall, began = time.perf_counter(), time.process_time()
     work.update([group])
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    spent, wall = time.process_time() - began, time.perf_counter() - wall
+    peak = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    return {"cpu_s": round(spent, 3), "wall_s": round(wall, 3), "peak_mib": round(peak, 1)}
 
 
-def memory(layout: str, shape: tuple[int, int, int], vocabulary: int) -> float:
-    """Run `peak_mib` in a process of its own."""
-    command = [sys.executable, __file__, "--peak", json.dumps([layout, shape, vocabulary])]
-    return float(subprocess.run(command, capture_output=True, check=True, text=True).stdout.split()[-1])
+def alone(layout: str, shape: tuple[int, int, int], vocabulary: int) -> dict[str, float]:
+    """Run `measure` in a process of its own."""
+    command = [sys.executable, __file__, "--case", json.dumps([layout, shape, vocabulary])]
+    output = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    found: dict[str, float] = json.loads(output.splitlines()[-1])
+    return found
 
 
-def compare(shape: tuple[int, int, int], vocabulary: int, repeats: int, rows: list[dict[str, Any]]) -> float:
-    """Measure one shape, add its rows and print what was found; return dense / shared time."""
+def compare(shape: tuple[int, int, int], vocabulary: int, repeats: int) -> list[dict[str, Any]]:
+    """Measure one shape, print what was found and return its rows."""
     by_tokens, by_flops = limits(*shape, vocabulary)
-    group = random_group(*shape, vocabulary)
-    updaters = {layout: updater(layout, vocabulary) for layout in LAYOUTS}
-    peaks = {layout: memory(layout, shape, vocabulary) for layout in LAYOUTS}
     facts = {"shape": "x".join(map(str, shape)), "vocabulary": vocabulary}
     facts |= {"limit_tokens": round(by_tokens, 3), "limit_flops": round(by_flops, 3)}
-    spent = in_turns(
-        {layout: partial(one.update, [group]) for layout, one in updaters.items()},
-        repeats,
-        lambda row: rows.append(facts | row | {"peak_mib": round(peaks[str(row["variant"])], 1)}),
+    rows = [
+        facts | {"variant": layout, "repeat": repeat} | alone(layout, shape, vocabulary)
+        for repeat in range(repeats)
+        for layout in LAYOUTS
+    ]
+    cpu, peak = (
+        {name: median(row[column] for row in rows if row["variant"] == name) for name in LAYOUTS}
+        for column in ("cpu_s", "peak_mib")
     )
     for layout in ("prefix", "prefix_recomputed"):
         print(
-            f"P x R x G = {facts['shape']}, {layout}: {spent['dense'] / spent[layout]:.2f} x faster than dense (limit "
+            f"P x R x G = {facts['shape']}, {layout}: {cpu['dense'] / cpu[layout]:.2f} x faster than dense (limit "
             f"{by_tokens:.2f} by tokens, {by_flops:.2f} by operations), "
-            f"{peaks['dense'] / peaks[layout]:.2f} x less memory ({peaks['dense']:.0f} to {peaks[layout]:.0f} MiB)",
+            f"{peak['dense'] / peak[layout]:.2f} x less memory ({peak['dense']:.0f} to {peak[layout]:.0f} MiB)",
             flush=True,
         )
-    return spent["dense"] / spent["prefix"]
+    return rows
 
 
 def main() -> None:
@@ -90,20 +99,19 @@ def main() -> None:
     parser.add_argument("--shapes", nargs="+", default=["700x150x8", "2000x300x16"])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--vocabulary", type=int, default=1280, help="that of the shipped policy")
-    parser.add_argument("--peak", help=argparse.SUPPRESS)
+    parser.add_argument("--case", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    if arguments.peak:
-        layout, shape, vocabulary = json.loads(arguments.peak)
-        print(peak_mib(layout, tuple(shape), vocabulary))
+    if arguments.case:
+        layout, shape, vocabulary = json.loads(arguments.case)
+        print(json.dumps(measure(layout, tuple(shape), vocabulary)))
         return
     rows: list[dict[str, Any]] = []
-    for text in arguments.shapes:
+    for place, text in enumerate(arguments.shapes):
         prompt, suffix, size = map(int, text.split("x"))
-        ratio = compare((prompt, suffix, size), arguments.vocabulary, arguments.repeats, rows)
+        repeats = min(arguments.repeats, 2) if place else arguments.repeats
+        rows += compare((prompt, suffix, size), arguments.vocabulary, repeats)
         write_rows("bench_update", rows)
-        if (prompt, suffix, size) == (700, 150, 8):
-            merge({"update_shared_prefix": round(ratio, 2)})
 
 
 if __name__ == "__main__":
