@@ -1,156 +1,211 @@
-"""Questions to an OpenAI-compatible endpoint, answered in JSON of one schema.
+"""Questions to an OpenAI-compatible endpoint, answered in JSON of one schema or in plain text.
 
-The key is read from the environment variable that the config names; it is never written to disk, logs or messages.
-Every raw answer is cached under the hash of its prompt, so a resumed run asks only what it has not asked. An answer
-that is not what was asked for is re-asked once, with the exact error; it is never repaired.
+Every raw answer is kept under the hash of its question, so a resumed run asks and pays only what it has not asked. An
+answer that is not what was asked for is re-asked once, with the exact error; it is never repaired. A budget stops the
+run between two answers.
 """
 
-import json
-import os
-from collections.abc import Callable
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from intraskill.method.errors import IntraSkillError
-from intraskill.method.randomness import content_hash
+from intraskill.runtime.llm_budget import BudgetError, Limits, Meter, Usage
+from intraskill.runtime.llm_cache import AnswerCache, Completion
+from intraskill.runtime.llm_endpoint import Endpoint, EndpointError, Question, QuestionError
+from intraskill.runtime.llm_json import parse
+from intraskill.runtime.llm_wire import Wire
 
-if TYPE_CHECKING:
-    from openai import OpenAI
+__all__ = ["BadAnswerError", "BudgetError", "Endpoint", "EndpointError", "JsonClient", "Limits", "Message", "Usage"]
 
 Answer = TypeVar("Answer")
-Messages = list[dict[str, str]]
-
-
-class EndpointError(IntraSkillError, ConnectionError):
-    """The endpoint cannot be reached, refuses the key, or keeps failing; the run stops and can be resumed."""
+Item = TypeVar("Item")
+Message = dict[str, str]
+QUOTED = 2000
+"""Characters of a truncated answer that are shown to the model again."""
 
 
 class BadAnswerError(IntraSkillError, ValueError):
-    """Two answers to one question were not what was asked for; the item is dropped and counted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """Where to ask.
-
-    Attributes:
-        base_url: address that ends before ``/chat/completions``.
-        model: model name at the endpoint.
-        api_key_env: name of the environment variable that holds the key; unset means an endpoint without keys.
-        timeout_s: longest wait for one answer, seconds.
-        retries: further attempts after a time-out, a dropped connection, 429 or 5xx, with growing pauses.
-        max_tokens: longest answer.
-        temperature: sampling temperature.
-    """
-
-    base_url: str
-    model: str
-    api_key_env: str = "OPENAI_API_KEY"
-    timeout_s: float = 120.0
-    retries: int = 4
-    max_tokens: int = 4096
-    temperature: float = 0.0
+    """A question ended without an answer of use: wrong or cut off twice, or refused; it is dropped and counted."""
 
 
 class JsonClient:
-    """Asks one endpoint; remembers raw answers in ``cache``, one file per prompt."""
+    """Asks one endpoint; remembers raw answers in ``cache``, one file per question. All methods are thread-safe.
 
-    def __init__(self, endpoint: Endpoint, cache: Path) -> None:
+    Args:
+        endpoint: where and how to ask.
+        cache: directory of the answers; made with the first one. What lies there counts as spent.
+        limits: what may be spent, answers already in the cache included.
+        watch: called with the use so far after each answer, by one thread at a time.
+
+    Raises:
+        ConfigError: for an address that is none.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        cache: Path,
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+        watch: Callable[[Usage], None] | None = None,
+    ) -> None:
         self.endpoint = endpoint
-        self._cache = cache
-        self._connection: OpenAI | None = None
-        self._structured = True
+        self._cache = AnswerCache(cache)
+        self._meter = Meter(limits, watch)
+        self._wire = Wire(endpoint, self._meter.count)
+        self._slots = threading.BoundedSemaphore(endpoint.concurrency)
+        for answer in self._cache.all():
+            self._meter.earlier(answer)
 
-    def ask(self, system: str, question: str, schema: dict[str, Any], read: Callable[[Any], Answer]) -> Answer:
+    @property
+    def usage(self) -> Usage:
+        """What was spent until now, and what came of it."""
+        return self._meter.usage
+
+    def ask(self, messages: Sequence[Message], schema: Mapping[str, Any], read: Callable[[Any], Answer]) -> Answer:
         """Return ``read`` of the parsed answer.
 
         Args:
-            system: system prompt.
-            question: user prompt.
+            messages: the conversation.
             schema: JSON schema of the answer, used where the server offers structured output.
             read: turns parsed JSON into the answer; raises ``ValueError`` with what is wrong.
 
         Raises:
-            BadAnswerError: when the answer and its one correction are both wrong.
+            BadAnswerError: when the answer and its one correction are both wrong or cut off, or one is refused.
             EndpointError: when there is no answer.
+            BudgetError: when a limit is reached.
         """
-        messages = [{"role": "system", "content": system}, {"role": "user", "content": question}]
-        text = self._complete(messages, schema)
-        try:
-            return read(json.loads(text))
-        except ValueError as error:
-            correction = f"That answer was refused: {error}\nReply again with the corrected JSON object only."
-        messages += [{"role": "assistant", "content": text}, {"role": "user", "content": correction}]
-        try:
-            return read(json.loads(self._complete(messages, schema)))
-        except ValueError as error:
-            raise BadAnswerError(f"{self.endpoint.model} answered wrongly twice: {error}") from error
+        told, model = list(messages), self.endpoint.model
+        for last in (False, True):
+            completion = self._complete(Question.of(self.endpoint, told, schema=schema))
+            if completion.finish == "length":
+                self._meter.count("truncated")
+                problem = f"it was cut off after {self.endpoint.max_tokens} tokens"
+                shown, order = completion.text[:QUOTED], "Be much shorter, and reply with the whole JSON object only."
+            else:
+                try:
+                    return self._read(completion.text, read)
+                except ValueError as error:
+                    problem, shown = str(error), completion.text
+                    order = "Reply again with the corrected JSON object only."
+            if not last:
+                self._meter.count("reasked")
+                refused = f"That answer was refused: {problem}\n{order}"
+                told += [{"role": "assistant", "content": shown}, {"role": "user", "content": refused}]
+        self._meter.count("dropped")
+        raise BadAnswerError(f"{model} answered wrongly twice: {problem}")
 
-    def _complete(self, messages: Messages, schema: dict[str, Any]) -> str:
-        """Return the raw text of one completion, from the cache where it is known."""
-        asked = self.endpoint
-        key = content_hash(asked.base_url, asked.model, asked.temperature, asked.max_tokens, messages, schema)
-        path = self._cache / f"{key}.json"
-        if path.exists():
-            return str(json.loads(path.read_text(encoding="utf-8"))["answer"])
-        answer = self._request(messages, schema)
-        self._cache.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(f".{os.getpid()}.tmp")
-        draft.write_text(json.dumps({"messages": messages, "answer": answer}, ensure_ascii=False), encoding="utf-8")
-        draft.replace(path)
+    def text(self, messages: Sequence[Message], *, max_tokens: int | None = None, seed: int | None = None) -> str:
+        """Return the model's plain answer; one that was cut off is returned as it is, and counted.
+
+        Args:
+            messages: the conversation.
+            max_tokens: longest answer; the endpoint's own by default.
+            seed: for servers that sample with one.
+
+        Raises:
+            BadAnswerError: when it is refused.
+            EndpointError: when there is no answer.
+            BudgetError: when a limit is reached.
+        """
+        completion = self._complete(Question.of(self.endpoint, messages, max_tokens=max_tokens, seed=seed))
+        self._meter.count("truncated" if completion.finish == "length" else "answered")
+        return completion.text
+
+    def each(self, items: Sequence[Item], ask_one: Callable[[Item], Answer]) -> list[Answer | BadAnswerError]:
+        """Return ``ask_one`` of every item, in the order of the items, several at a time.
+
+        An item whose question ends in `BadAnswerError` gives that error. Any other error stops the rest: what is under
+        way ends and is kept, nothing else begins, and the first such error by order of the items is raised.
+
+        Args:
+            items: what to ask about.
+            ask_one: asks about one; called by several threads.
+
+        Raises:
+            EndpointError: when there is no answer.
+            BudgetError: when a limit is reached.
+        """
+        stopped = threading.Event()
+
+        def one(item: Item) -> Answer | BadAnswerError:
+            if stopped.is_set():
+                raise _NotBegunError
+            try:
+                return ask_one(item)
+            except BadAnswerError as error:
+                return error
+            except BaseException:
+                stopped.set()
+                raise
+
+        with ThreadPoolExecutor(self.endpoint.concurrency, "llm") as pool:
+            futures = [pool.submit(one, item) for item in items]
+            try:
+                wait(futures)
+            except BaseException:  # an interrupt: let nothing else begin
+                stopped.set()
+                raise
+        for failure in [future.exception() for future in futures]:
+            if failure is not None and not isinstance(failure, _NotBegunError):
+                raise failure
+        return [future.result() for future in futures]
+
+    def _read(self, text: str, read: Callable[[Any], Answer]) -> Answer:
+        try:
+            value, unwrapped = parse(text)
+        except ValueError:
+            self._meter.count("not_json")
+            raise
+        if unwrapped:
+            self._meter.count("unwrapped")
+        try:
+            answer = read(value)
+        except ValueError:
+            self._meter.count("wrong_shape")
+            raise
+        self._meter.count("answered")
         return answer
 
-    def _request(self, messages: Messages, schema: dict[str, Any]) -> str:
-        import openai
+    def _complete(self, question: Question) -> Completion:
+        """Return an answer, from the cache where it is known.
+
+        Raises:
+            BadAnswerError: when the question cannot or will not be answered.
+        """
+
+        def ask() -> Completion:
+            answer = None
+            with self._slots:
+                self._meter.begin()
+                try:
+                    answer = self._wire.send(question)
+                finally:
+                    self._meter.end(answer)
+            if answer.estimated:
+                self._meter.count("estimated")
+            return answer
+
+        def damaged() -> None:
+            self._meter.count("corrupt_cache")
 
         try:
-            return self._send(messages, schema if self._structured else None)
-        except openai.BadRequestError as error:
-            if not self._structured:
-                raise self._endpoint_error(error) from None
-            self._structured = False  # many servers offer no structured output; the prompt asks for JSON anyway
-            return self._request(messages, schema)
-        except (openai.OpenAIError, ValueError) as error:
-            raise self._endpoint_error(error) from None
+            answer, known = self._cache.answer(question.key(), ask, damaged)
+        except QuestionError as error:
+            kind, words = error.kind, str(error)
+        else:
+            if known:
+                self._meter.found()
+            self._meter.tell()
+            if not answer.refused:
+                return answer
+            kind, words = "refused", f"{self.endpoint.model} refused to answer: {answer.refusal[:200]}"
+        self._meter.count(kind)
+        self._meter.count("dropped")
+        raise BadAnswerError(words)
 
-    def _send(self, messages: Messages, schema: dict[str, Any] | None) -> str:
-        extra: dict[str, Any] = {}
-        if schema is not None:
-            named = {"name": "answer", "strict": True, "schema": schema}
-            extra["response_format"] = {"type": "json_schema", "json_schema": named}
-        create: Any = self._client().chat.completions.create
-        reply = create(
-            model=self.endpoint.model,
-            messages=messages,
-            temperature=self.endpoint.temperature,
-            max_tokens=self.endpoint.max_tokens,
-            **extra,
-        )
-        choices = getattr(reply, "choices", None)
-        if not choices:
-            raise ValueError(f"the reply is no chat completion: {str(reply)[:80]!r}")
-        return choices[0].message.content or ""
 
-    def _client(self) -> "OpenAI":
-        if self._connection is None:
-            from openai import OpenAI
-
-            asked = self.endpoint
-            self._connection = OpenAI(
-                base_url=asked.base_url,
-                api_key=os.environ.get(asked.api_key_env) or "none",
-                timeout=asked.timeout_s,
-                max_retries=asked.retries,
-            )
-        return self._connection
-
-    def _endpoint_error(self, error: Exception) -> EndpointError:
-        """Describe a failure without the key (and without the chained request, which carries it)."""
-        text = str(error)
-        if key := os.environ.get(self.endpoint.api_key_env):
-            text = text.replace(key, "…")
-        return EndpointError(
-            f"no answer from {self.endpoint.model} at {self.endpoint.base_url} ({type(error).__name__}: {text[:200]}); "
-            f"check proposer.base_url, proposer.model and the variable {self.endpoint.api_key_env}, then run again"
-        )
+class _NotBegunError(Exception):
+    """An item that was left alone because another one stopped the work."""
