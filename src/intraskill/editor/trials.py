@@ -4,17 +4,21 @@ A score is kept under (skill hash, query, seed) together with the versions of wo
 shared by its group, equal edits are tried once, and a resumed run pays nothing twice. A fault is not kept.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from intraskill.editor.domain import Answer, Job, Verifier, Worker
 from intraskill.environments.boundary import boundary
-from intraskill.method.errors import ArtifactError
+from intraskill.method.errors import ArtifactError, IntraSkillError
 from intraskill.method.randomness import content_hash
+from intraskill.runtime.llm import BudgetError, EndpointError
 from intraskill.runtime.run_directory import PartialLog
 
 Key = tuple[str, str, int]
+Value = TypeVar("Value")
+STOPS = (EndpointError, BudgetError)
+"""What no job is to blame for: the run stops, and the same command goes on."""
 
 
 class Trials:
@@ -49,7 +53,12 @@ class Trials:
         self._scores: dict[Key, float] = {(row["skill"], row["query"], row["seed"]): row["score"] for row in rows}
 
     def scores(self, jobs: Sequence[Job]) -> tuple[float | None, ...]:
-        """Return the score of every job, in order; ``None`` for one that only faulted."""
+        """Return the score of every job, in order; ``None`` for one that only faulted.
+
+        Raises:
+            EndpointError: when an endpoint gives no answers at all; what is scored is kept.
+            BudgetError: when a limit of an endpoint is reached; what is scored is kept.
+        """
         wanted = {_key(job): job for job in jobs}
         self.found += len(jobs) - len(wanted) + sum(key in self._scores for key in wanted)
         for _ in range(self.attempts):
@@ -62,35 +71,47 @@ class Trials:
     def _ask(self, missing: dict[Key, Job]) -> None:
         jobs = list(missing.values())
         self.asked += len(jobs)
-        answers: Sequence[Answer] = ()
-        with boundary("worker") as crossing:
-            answers = self.worker.answer(jobs)
+        none: Sequence[Answer] = ()
+        answers, fault = _crossed("worker", lambda: self.worker.answer(jobs), none)
         if len(answers) != len(jobs):
-            self.faults.insert(0, crossing.fault or f"worker: {len(answers)} answers to {len(jobs)} jobs")
+            self.faults.insert(0, fault or f"worker: {len(answers)} answers to {len(jobs)} jobs")
             return
         rows = []
-        for key, job, answer in zip(missing, jobs, answers, strict=True):
-            score = self._judge(job, answer)
-            if score is not None:
-                self._scores[key] = score
-                skill, query, seed = key
-                rows.append({"skill": skill, "query": query, "seed": seed, "score": score, "by": self._versions})
-        if self._log is not None and rows:
-            self._log.append(rows)
+        try:
+            for key, job, answer in zip(missing, jobs, answers, strict=True):
+                score = self._judge(job, answer)
+                if score is not None:
+                    self._scores[key] = score
+                    skill, query, seed = key
+                    rows.append({"skill": skill, "query": query, "seed": seed, "score": score, "by": self._versions})
+        finally:
+            if self._log is not None and rows:
+                self._log.append(rows)
 
     def _judge(self, job: Job, answer: Answer) -> float | None:
         if answer.fault is not None:
             self.faults.insert(0, answer.fault)
             return None
-        score = -1.0
-        with boundary("verifier") as crossing:
-            score = float(self.verifier.score(job.query, answer))
-        if crossing.fault is None and not 0.0 <= score <= 1.0:
-            crossing.fault = f"verifier: the score {score} of {job.query.id} is outside [0, 1]"
-        if crossing.fault is not None:
-            self.faults.insert(0, crossing.fault)
+        score, fault = _crossed("verifier", lambda: float(self.verifier.score(job.query, answer)), -1.0)
+        if fault is None and not 0.0 <= score <= 1.0:
+            fault = f"verifier: the score {score} of {job.query.id} is outside [0, 1]"
+        if fault is not None:
+            self.faults.insert(0, fault)
             return None
         return score
+
+
+def _crossed(name: str, act: Callable[[], Value], otherwise: Value) -> tuple[Value, str | None]:
+    """Return what ``act`` returns, or ``otherwise`` and the fault; what stops a run passes."""
+    stop: IntraSkillError | None = None
+    with boundary(name) as crossing:
+        try:
+            return act(), None
+        except STOPS as error:
+            stop = error
+    if stop is not None:
+        raise stop
+    return otherwise, crossing.fault
 
 
 def _key(job: Job) -> Key:

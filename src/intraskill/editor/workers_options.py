@@ -1,0 +1,146 @@
+"""What `editor.options` may hold for real domains: names and types checked, endpoints built, prompts read."""
+
+import difflib
+import inspect
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from intraskill.method.errors import ArtifactError, ConfigError, offenders
+from intraskill.runtime.llm import Endpoint, JsonClient, Limits
+from intraskill.runtime.prompts import LANGUAGES
+from intraskill.runtime.run_directory import lines_of, read_text
+
+_UNSET = inspect.Parameter.empty
+ENDPOINT = {name: p.default for name, p in inspect.signature(Endpoint).parameters.items()}
+"""Options of an endpoint: those of `Endpoint`, by name; ``base_url`` and ``model`` have no default."""
+LIMITS: dict[str, Any] = {
+    "max_calls": 0,
+    "budget_tokens": 0,
+    "budget_cost": 0.0,
+    "price_in": 0.0,
+    "price_out": 0.0,
+}
+"""Budget of an endpoint; 0 is no limit. Prices are per million tokens."""
+
+
+def read_options(given: Mapping[str, Any], known: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return ``known`` with the values that were given in their place.
+
+    Args:
+        given: options as configured.
+        known: name → default; ``None`` takes any value, another default fixes the type.
+        where: dotted name of the mapping, for messages.
+
+    Raises:
+        ConfigError: for a name that is no option, or a value of another type.
+    """
+    found = dict(known)
+    for key, value in given.items():
+        if key not in known:
+            close = difflib.get_close_matches(str(key), list(known), n=1, cutoff=0.5)
+            hint = f", did you mean {close[0]!r}?" if close else ";"
+            raise ConfigError(f"{where}.{key} is no option{hint} There are: {', '.join(known)}")
+        default = known[key]
+        kind = type(default)
+        if default is not None and default is not _UNSET and not _fits(value, kind):
+            raise ConfigError(f"{where}.{key}={value!r} is a {type(value).__name__}; give a {kind.__name__}")
+        found[key] = float(value) if kind is float else value
+    return found
+
+
+def client_of(options: Mapping[str, Any] | None, cache: Path, where: str) -> JsonClient:
+    """Return a client of the endpoint that a mapping of options describes; its answers are kept in ``cache``.
+
+    Raises:
+        ConfigError: for an option that is none, or no model.
+    """
+    given = read_options(options or {}, ENDPOINT | LIMITS, where)
+    if lacking := [name for name in ("base_url", "model") if given[name] is _UNSET or not given[name]]:
+        raise ConfigError(f"{where}.{lacking[0]} is missing; name an OpenAI-compatible endpoint and a model")
+    limits = Limits(
+        given["max_calls"] or None,
+        given["budget_tokens"] or None,
+        given["budget_cost"] or None,
+        given["price_in"],
+        given["price_out"],
+    )
+    return JsonClient(Endpoint(**{name: given[name] for name in ENDPOINT}), cache, limits)
+
+
+def instruction(name: str, language: str, **values: object) -> str:
+    """Return a prompt of the package with its placeholders filled.
+
+    Raises:
+        ConfigError: for a language without prompts.
+    """
+    if language not in LANGUAGES:
+        raise ConfigError(f"editor.options.language={language!r} has no prompts; choose {', '.join(LANGUAGES)}")
+    text = (files("intraskill") / "prompts" / language / f"{name}.md").read_text(encoding="utf-8")
+    return Template(text).substitute(values).strip()
+
+
+def existing(root: Path, name: object, where: str) -> Path:
+    """Return a file or folder that an option or a row names; relative names start at ``root``.
+
+    Raises:
+        ArtifactError: when it is not there.
+    """
+    if not isinstance(name, str) or not name:
+        raise ArtifactError(f"{where} names no file; give its path")
+    path = root / Path(name).expanduser()
+    if not path.exists():
+        raise ArtifactError(f"{where}: {path} does not exist; correct the path")
+    return path
+
+
+def read_rows(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    """Return where and what every row of a file of JSON lines, or of one JSON array, is.
+
+    Raises:
+        ArtifactError: naming the lines that hold no JSON object, or when there is none at all.
+    """
+    import json
+
+    text = read_text(path)
+    found: list[tuple[str, dict[str, Any]]] = []
+    wrong: list[str] = []
+    try:
+        if text.lstrip().startswith("["):
+            numbered = [(f"entry {i}", json.dumps(row)) for i, row in enumerate(json.loads(text), 1)]
+        else:
+            numbered = [(f"line {i}", line) for i, line in enumerate(lines_of(text), 1) if line.strip()]
+    except ValueError as error:
+        raise ArtifactError(f"{path} is no JSON array ({error}); correct it") from error
+    for where, line in numbered:
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            wrong.append(f"{where}: {error}")
+            continue
+        if isinstance(row, dict):
+            found.append((where, row))
+        else:
+            wrong.append(f"{where}: a JSON object is needed, got {type(row).__name__}")
+    refuse(path, wrong)
+    if not found:
+        raise ArtifactError(f"{path} holds no row; give at least one")
+    return found
+
+
+def refuse(path: Path, wrong: list[str]) -> None:
+    """Raise for rows that cannot be used.
+
+    Raises:
+        ArtifactError: when there are any.
+    """
+    if wrong:
+        raise ArtifactError(f"{path} holds rows that cannot be used, {offenders(wrong)}; correct or remove them")
+
+
+def _fits(value: object, kind: type) -> bool:
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return type(value) is kind
