@@ -249,10 +249,10 @@ def analyst_of(config: Config, environment: Environment, root: Path) -> Analyst 
         return None
     if proposer.name == "openai":
         from intraskill.runtime.analyst_llm import llm_analyst
-        from intraskill.runtime.llm import Endpoint, JsonClient
+        from intraskill.runtime.llm import JsonClient, endpoint_of, limits_of
 
-        endpoint = Endpoint(proposer.base_url, proposer.model, proposer.api_key_env)
-        return llm_analyst(JsonClient(endpoint, root / "llm_cache"), environment, proposer)
+        client = JsonClient(endpoint_of(proposer), root / "llm_cache", limits_of(proposer))
+        return llm_analyst(client, environment, proposer)
     own = getattr(environment, "propose", None)
     if own is not None:
         return OwnAnalyst(own)

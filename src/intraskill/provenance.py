@@ -15,11 +15,16 @@ from intraskill.environments.protocol import Environment
 from intraskill.method.errors import ArtifactError, ConfigError, offenders
 from intraskill.method.skill import Skill, parse_skill
 from intraskill.runtime.learner import Learner
+from intraskill.runtime.proposer_settings import WHERE_AND_HOW_MUCH
 from intraskill.runtime.run_directory import read_json
 from intraskill.runtime.trace2skill import Analyst
 
 _WHERE = ("urls", "adapter_dir", "api_key_env", "patience_s")
-WHERE_NOT_WHAT = ("run_dir", "review", "tracking.", "distributed.", *(f"rollout.vllm.{name}" for name in _WHERE))
+WHERE_NOT_WHAT = (
+    *("run_dir", "review", "tracking.", "distributed."),
+    *(f"rollout.vllm.{name}" for name in _WHERE),
+    *(f"proposer.{name}" for name in WHERE_AND_HOW_MUCH),
+)
 MUST_MATCH = ("environment", "conditions", "checkpoint", "prompts")
 """Facts of `about` that decide what a run computes; versions and git state are for the record only."""
 PACKAGE = Path(__file__).parent

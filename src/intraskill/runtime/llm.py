@@ -12,13 +12,24 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from intraskill.method.errors import IntraSkillError
-from intraskill.runtime.llm_budget import BudgetError, Limits, Meter, Usage
+from intraskill.runtime.llm_budget import BudgetError, Limits, Meter, Usage, limits_of
 from intraskill.runtime.llm_cache import AnswerCache, Completion
-from intraskill.runtime.llm_endpoint import Endpoint, EndpointError, Question, QuestionError
+from intraskill.runtime.llm_endpoint import Endpoint, EndpointError, Question, QuestionError, endpoint_of
 from intraskill.runtime.llm_json import parse
 from intraskill.runtime.llm_wire import Wire
 
-__all__ = ["BadAnswerError", "BudgetError", "Endpoint", "EndpointError", "JsonClient", "Limits", "Message", "Usage"]
+__all__ = [
+    "BadAnswerError",
+    "BudgetError",
+    "Endpoint",
+    "EndpointError",
+    "JsonClient",
+    "Limits",
+    "Message",
+    "Usage",
+    "endpoint_of",
+    "limits_of",
+]
 
 Answer = TypeVar("Answer")
 Item = TypeVar("Item")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from intraskill.method.errors import ConfigError, IntraSkillError
 from intraskill.runtime.llm_cache import Completion
+from intraskill.runtime.proposer_settings import ProposerConfig
 
 MILLION = 1_000_000
 
@@ -46,6 +47,16 @@ class Limits:
     def cost(self, tokens_in: int, tokens_out: int) -> float:
         """Return the price of so many tokens."""
         return (tokens_in * self.price_in + tokens_out * self.price_out) / MILLION
+
+
+def limits_of(settings: ProposerConfig) -> Limits:
+    """Return the limits that the ``proposer`` section of a configuration sets; 0 there is no limit.
+
+    Raises:
+        ConfigError: for a cost limit without prices.
+    """
+    tokens, cost = settings.budget_tokens or None, settings.budget_cost or None
+    return Limits(None, tokens, cost, settings.price_in, settings.price_out)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from intraskill.method.errors import ConfigError, IntraSkillError
+from intraskill.runtime.proposer_settings import ProposerConfig
 
 SHORTEST_SECRET = 8
 """A shorter key is a dummy such as EMPTY, which may be a word of an answer."""
@@ -90,6 +91,22 @@ class Endpoint:
             raise ConfigError(f"proposer.base_url holds a user or a password; put the key into {self.api_key_env}")
         if not sound:
             raise ConfigError(f"proposer.base_url={self.base_url} is no address such as http://127.0.0.1:8000/v1")
+
+
+def endpoint_of(settings: ProposerConfig) -> Endpoint:
+    """Return the endpoint that the ``proposer`` section of a configuration names."""
+    return Endpoint(
+        settings.base_url,
+        settings.model,
+        settings.api_key_env,
+        settings.timeout_s,
+        settings.retries,
+        settings.max_answer_tokens,
+        settings.temperature,
+        settings.concurrency,
+        settings.structured,
+        settings.stream,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,3 +18,21 @@ class ProposerConfig:
     base_url: str = knob("http://127.0.0.1:8000/v1", "OpenAI-compatible endpoint")
     model: str = knob("", "model name at the endpoint")
     api_key_env: str = knob("OPENAI_API_KEY", "environment variable that holds the key; the key is never written")
+    concurrency: int = knob(4, "most answers awaited at once", "[1, 256]")
+    timeout_s: float = knob(120.0, "longest wait for one answer, seconds", "(0, 86400]")
+    retries: int = knob(4, "further attempts after a time-out, a dropped connection, 429 or 5xx", "[0, 100]")
+    max_answer_tokens: int = knob(4096, "longest answer, tokens", "[16, inf)")
+    temperature: float = knob(0.0, "sampling temperature of the answers", "[0, 2]")
+    structured: str = knob("auto", "send the schema: auto = until the server refuses it", "", ("auto", "on", "off"))
+    stream: bool = knob(False, "read answers token by token, for gateways that cut long silences")
+    budget_tokens: int = knob(0, "most tokens that a run reads and writes at the endpoint; 0 = no limit", "[0, inf)")
+    budget_cost: float = knob(0.0, "most money that a run spends, in the unit of the prices; 0 = no limit", "[0, inf)")
+    price_in: float = knob(0.0, "price of a million tokens read", "[0, inf)")
+    price_out: float = knob(0.0, "price of a million tokens written", "[0, inf)")
+
+
+WHERE_AND_HOW_MUCH = (
+    *("base_url", "api_key_env", "concurrency", "timeout_s", "retries", "stream"),
+    *("budget_tokens", "budget_cost", "price_in", "price_out"),
+)
+"""Knobs that change no answer, so that a run may go on with other ones."""
