@@ -81,8 +81,10 @@ def test_answers_are_judged_while_others_are_written_so_that_scoring_asks_nothin
 def test_public_chats_are_taken_apart_into_document_and_question():
     first, second, clinic = read_documents(SAMPLES / "chats.jsonl")
     assert first.question == "What does a pip score?" and second.question == "What does a double pip score?"
-    assert first.text == second.text == (
-        "You teach the game of Pips.\n\nRules of Pips: a pip scores two.\n\nA double pip scores five."
+    assert (
+        first.text
+        == second.text
+        == ("You teach the game of Pips.\n\nRules of Pips: a pip scores two.\n\nA double pip scores five.")
     )
     assert (clinic.document, clinic.question) == ("clinic", "When does it open?")
     assert clinic.text == "user: The clinic opens at nine.\n\nassistant: Noted."

@@ -37,7 +37,8 @@ def judge_of(asked, cache, grading="all", **more):
 
 
 @pytest.mark.parametrize(
-    ("text", "every", "share"), [("dawn, not noon", 1.0, 1.0), ("noon", 0.0, 0.75), ("dawn", 0.0, 0.25), ("?", 0.0, 0.0)]
+    ("text", "every", "share"),
+    [("dawn, not noon", 1.0, 1.0), ("noon", 0.0, 0.75), ("dawn", 0.0, 0.25), ("?", 0.0, 0.0)],
 )
 def test_a_score_is_all_criteria_or_their_weighted_share(tmp_path, text, every, share):
     with answering(of_words) as asked:

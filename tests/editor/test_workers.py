@@ -25,7 +25,9 @@ class LengthVerifier:
 
 
 def worker_of(asked, cache, told="Answer.", **more):
-    return EndpointWorker(client_of(asked.endpoint(**more), cache, "w"), Reply(told, lambda _, text: Answer(text)), (told,))
+    return EndpointWorker(
+        client_of(asked.endpoint(**more), cache, "w"), Reply(told, lambda _, text: Answer(text)), (told,)
+    )
 
 
 def jobs(*texts, skill=EMPTY):
@@ -49,7 +51,9 @@ def test_the_version_knows_model_settings_and_prompt_but_not_the_address(tmp_pat
     with answering(lambda messages: "yes") as asked, answering(lambda messages: "yes") as moved:
         version = worker_of(asked, tmp_path).version
         assert version == worker_of(moved, tmp_path, timeout_s=1.0).version
-        others = [worker_of(asked, tmp_path, **x).version for x in ({"model": "n"}, {"temperature": 1.0}, {"told": "x"})]
+        others = [
+            worker_of(asked, tmp_path, **x).version for x in ({"model": "n"}, {"temperature": 1.0}, {"told": "x"})
+        ]
         assert version not in others and len(set(others)) == 3
 
 
