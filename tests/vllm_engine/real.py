@@ -53,18 +53,18 @@ def free_port() -> int:
 class VllmServer:
     """A vLLM server of its own process group on 127.0.0.1."""
 
-    def __init__(self, model: Path, log: Path) -> None:
-        self.model, self.log, self.port = model, log, free_port()
+    def __init__(self, model: Path, log: Path, flags: Sequence[str] = FLAGS) -> None:
+        self.model, self.log, self.flags, self.port = model, log, flags, free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         # `vllm serve` asks for a distribution of the name "vllm", which the CPU build does not have.
         command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(self.model)]
-        place = ["--served-model-name", "start", "--host", "127.0.0.1", "--port", str(self.port)]
+        place = ["--served-model-name", "start", "--host", "127.0.0.1", "--port", str(self.port), *self.flags]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*command, *place, *FLAGS], stdout=log, stderr=log, env=os.environ | SETTINGS, start_new_session=True
+                [*command, *place], stdout=log, stderr=log, env=os.environ | SETTINGS, start_new_session=True
             )
 
     def wait(self) -> "VllmServer":
