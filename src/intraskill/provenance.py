@@ -33,7 +33,17 @@ VERSIONED = ("intraskill", "numpy", "statsmodels", "torch", "transformers", "pef
 
 def plan_of(config: Config) -> dict[str, Any]:
     """Return every value that decides what a run computes, by dotted name."""
-    return {key: value for key, value in flatten(config).items() if not key.startswith(WHERE_NOT_WHAT)}
+    plan = {key: value for key, value in flatten(config).items() if not key.startswith(WHERE_NOT_WHAT)}
+    options = plan["editor.options"].items()
+    plan["editor.options"] = {key: _without_where(value) for key, value in options}
+    return plan
+
+
+def _without_where(option: Any) -> Any:
+    """Return an option; of an endpoint only what decides its answers."""
+    if not isinstance(option, Mapping):
+        return option
+    return {key: value for key, value in option.items() if key not in WHERE_AND_HOW_MUCH}
 
 
 def draft_of(config: Config) -> Skill:

@@ -1,5 +1,6 @@
 """Tool dialogues: an agent, tools over a database, a user; the end of a conversation is what is scored."""
 
+import dataclasses
 import json
 import re
 
@@ -94,8 +95,6 @@ def test_the_score_is_the_product_of_database_and_what_was_said(tmp_path):
             {"database": DATABASE},
             {"said": [("user", "3 days")]},
         ):
-            import dataclasses
-
             changed = dataclasses.replace(answer, facts={**answer.facts, **change})
             assert bench.verifier.score(query, changed) == 0.0 < score, change
     assert DATABASE["parcels"]["P1"]["city"] == "Bonn", "a conversation works on a copy"

@@ -93,7 +93,7 @@ def test_a_judge_that_is_down_or_has_no_budget_stops_the_run(tmp_path):
     with answering(down) as asked, pytest.raises(EndpointError):
         judge_of(asked, tmp_path / "a").ahead(QUERY, Answer("dawn"))
     with answering(lambda m: "hm") as asked, pytest.raises(BudgetError):
-        judge_of(asked, tmp_path / "b", max_calls=1).ahead(QUERY, Answer("dawn"))
+        judge_of(asked, tmp_path / "b", budget_tokens=1).ahead(QUERY, Answer("dawn"))
     with answering(lambda m: "hm") as asked:
         judge_of(asked, tmp_path / "c").ahead(QUERY, Answer("dawn"))  # a bad judgement waits until it is needed
 

@@ -1,7 +1,9 @@
 """A worker behind a real endpoint: what it is told, what stops a run, what is one job's fault; programs in confines."""
 
+import time
+
 import pytest
-from editor.answering import KEY_ENV, Refusal, answering
+from editor.answering import KEY_ENV, Refusal, answering, configured
 
 from intraskill.editor.domain import Answer, Job, Query
 from intraskill.editor.execution import Confines, program_of, run_program
@@ -10,6 +12,7 @@ from intraskill.editor.workers import EndpointWorker, Reply
 from intraskill.editor.workers_options import client_of, instruction, read_options
 from intraskill.method.errors import ConfigError
 from intraskill.method.skill import Chunk, Skill
+from intraskill.provenance import plan_of
 from intraskill.runtime.llm import BudgetError, EndpointError
 
 EMPTY = Skill("")
@@ -25,9 +28,8 @@ class LengthVerifier:
 
 
 def worker_of(asked, cache, told="Answer.", **more):
-    return EndpointWorker(
-        client_of(asked.endpoint(**more), cache, "w"), Reply(told, lambda _, text: Answer(text)), (told,)
-    )
+    client = client_of(asked.endpoint(**more), cache, "w")
+    return EndpointWorker(client, Reply(told, lambda _, text: Answer(text)), (told,))
 
 
 def jobs(*texts, skill=EMPTY):
@@ -51,9 +53,8 @@ def test_the_version_knows_model_settings_and_prompt_but_not_the_address(tmp_pat
     with answering(lambda messages: "yes") as asked, answering(lambda messages: "yes") as moved:
         version = worker_of(asked, tmp_path).version
         assert version == worker_of(moved, tmp_path, timeout_s=1.0).version
-        others = [
-            worker_of(asked, tmp_path, **x).version for x in ({"model": "n"}, {"temperature": 1.0}, {"told": "x"})
-        ]
+        changes = ({"model": "n"}, {"temperature": 1.0}, {"told": "x"})
+        others = [worker_of(asked, tmp_path, **change).version for change in changes]
         assert version not in others and len(set(others)) == 3
 
 
@@ -70,7 +71,7 @@ def test_a_question_that_is_refused_is_the_fault_of_its_job_alone(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("status", "limit", "error"), [(401, 0, EndpointError), (503, 0, EndpointError), (200, 2, BudgetError)]
+    ("status", "limit", "error"), [(401, 0, EndpointError), (503, 0, EndpointError), (200, 4, BudgetError)]
 )
 def test_an_endpoint_that_fails_stops_the_run_and_the_same_command_goes_on(tmp_path, status, limit, error):
     broken = True
@@ -82,7 +83,9 @@ def test_an_endpoint_that_fails_stops_the_run_and_the_same_command_goes_on(tmp_p
 
     with answering(reply) as asked:
         trials = Trials(
-            worker_of(asked, tmp_path / "llm", concurrency=1, max_calls=limit), LengthVerifier(), tmp_path / "t.jsonl"
+            worker_of(asked, tmp_path / "llm", concurrency=1, budget_tokens=limit),
+            LengthVerifier(),
+            tmp_path / "t.jsonl",
         )
         with pytest.raises(error):
             trials.scores(jobs("a", "b", "c"))
@@ -123,9 +126,23 @@ def test_options_of_an_endpoint_are_checked_by_name_and_type(tmp_path):
         client_of({"base_url": "http://127.0.0.1:1/v1"}, tmp_path, "w")
     with pytest.raises(ConfigError, match=r"w\.base_url is missing"):
         client_of(None, tmp_path, "w")
+    with pytest.raises(ConfigError, match=r"w\.retries=-1 is outside"):
+        client_of({"base_url": "http://127.0.0.1:1/v1", "model": "m", "retries": -1}, tmp_path, "w")
+    with pytest.raises(ConfigError, match=r"w\.base_url=nowhere is no address"):
+        client_of({"base_url": "nowhere", "model": "m"}, tmp_path, "w")
+    with pytest.raises(ConfigError, match=r"set w\.price_in"):
+        client_of({"base_url": "http://127.0.0.1:1/v1", "model": "m", "budget_cost": 1.0}, tmp_path, "w")
     with pytest.raises(ConfigError, match="give a int"):
         client_of({"base_url": "http://127.0.0.1:1/v1", "model": "m", "retries": "many"}, tmp_path, "w")
     assert read_options({"a": 1}, {"a": 0.5}, "o") == {"a": 1.0}
+
+
+def test_a_resumed_run_may_have_another_address_and_budget_but_no_other_model():
+    first, moved, other = (
+        plan_of(configured(path="x", worker={"base_url": url, "model": model, "budget_tokens": budget}))
+        for url, model, budget in (("a", "m", 1), ("b", "m", 2), ("a", "n", 1))
+    )
+    assert first == moved != other and first["editor.options"] == {"path": "x", "worker": {"model": "m"}}
 
 
 @pytest.mark.parametrize("name", ["judge", "documents", "workbooks", "dialogues", "user"])
@@ -169,8 +186,6 @@ def test_a_program_sees_no_variable_of_ours_and_leaves_no_process_behind(monkeyp
     mark = tmp_path / "mark"
     child = f"import time; time.sleep(1.5); open({str(mark)!r}, 'w')"
     run_program(f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {child!r}])", {}, (), CONFINES)
-    import time
-
     time.sleep(2.0)
     assert not mark.exists()
 

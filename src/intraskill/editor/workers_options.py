@@ -1,29 +1,28 @@
 """What `editor.options` may hold for real domains: names and types checked, endpoints built, prompts read."""
 
+import dataclasses
 import difflib
-import inspect
+import json
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import Any
 
+from intraskill.config import Config, check
 from intraskill.method.errors import ArtifactError, ConfigError, offenders
-from intraskill.runtime.llm import Endpoint, JsonClient, Limits
+from intraskill.runtime.llm import JsonClient
+from intraskill.runtime.llm_budget import limits_of
+from intraskill.runtime.llm_endpoint import endpoint_of
 from intraskill.runtime.prompts import LANGUAGES
+from intraskill.runtime.proposer_settings import ProposerConfig
 from intraskill.runtime.run_directory import lines_of, read_text
 
-_UNSET = inspect.Parameter.empty
-ENDPOINT = {name: p.default for name, p in inspect.signature(Endpoint).parameters.items()}
-"""Options of an endpoint: those of `Endpoint`, by name; ``base_url`` and ``model`` have no default."""
-LIMITS: dict[str, Any] = {
-    "max_calls": 0,
-    "budget_tokens": 0,
-    "budget_cost": 0.0,
-    "price_in": 0.0,
-    "price_out": 0.0,
+_OF_ANALYSTS = {"name", "max_candidates", "stay_away_rounds", "max_calls", "max_decisions", "language"}
+ENDPOINT = {name: value for name, value in dataclasses.asdict(ProposerConfig()).items() if name not in _OF_ANALYSTS} | {
+    "base_url": ""
 }
-"""Budget of an endpoint; 0 is no limit. Prices are per million tokens."""
+"""Options of an endpoint and its budget: the knobs of ``proposer`` that have the same name, without an address."""
 
 
 def read_options(given: Mapping[str, Any], known: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -45,7 +44,7 @@ def read_options(given: Mapping[str, Any], known: Mapping[str, Any], where: str)
             raise ConfigError(f"{where}.{key} is no option{hint} There are: {', '.join(known)}")
         default = known[key]
         kind = type(default)
-        if default is not None and default is not _UNSET and not _fits(value, kind):
+        if default is not None and not _fits(value, kind):
             raise ConfigError(f"{where}.{key}={value!r} is a {type(value).__name__}; give a {kind.__name__}")
         found[key] = float(value) if kind is float else value
     return found
@@ -55,19 +54,17 @@ def client_of(options: Mapping[str, Any] | None, cache: Path, where: str) -> Jso
     """Return a client of the endpoint that a mapping of options describes; its answers are kept in ``cache``.
 
     Raises:
-        ConfigError: for an option that is none, or no model.
+        ConfigError: for an option that is none or out of range, or no address or model.
     """
-    given = read_options(options or {}, ENDPOINT | LIMITS, where)
-    if lacking := [name for name in ("base_url", "model") if given[name] is _UNSET or not given[name]]:
+    given = read_options(options or {}, ENDPOINT, where)
+    if lacking := [name for name in ("base_url", "model") if not given[name]]:
         raise ConfigError(f"{where}.{lacking[0]} is missing; name an OpenAI-compatible endpoint and a model")
-    limits = Limits(
-        given["max_calls"] or None,
-        given["budget_tokens"] or None,
-        given["budget_cost"] or None,
-        given["price_in"],
-        given["price_out"],
-    )
-    return JsonClient(Endpoint(**{name: given[name] for name in ENDPOINT}), cache, limits)
+    settings = ProposerConfig(**given)
+    try:
+        check(Config(proposer=settings))
+        return JsonClient(endpoint_of(settings), cache, limits_of(settings))
+    except ConfigError as error:
+        raise ConfigError(str(error).replace("proposer.", f"{where}.")) from None
 
 
 def instruction(name: str, language: str, **values: object) -> str:
@@ -102,8 +99,6 @@ def read_rows(path: Path) -> list[tuple[str, dict[str, Any]]]:
     Raises:
         ArtifactError: naming the lines that hold no JSON object, or when there is none at all.
     """
-    import json
-
     text = read_text(path)
     found: list[tuple[str, dict[str, Any]]] = []
     wrong: list[str] = []
