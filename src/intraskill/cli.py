@@ -133,7 +133,7 @@ def _checked(word: str) -> str:
         if value not in known:
             raise ConfigError(f"there is no experiment {value!r}{_suggestion(value, known)}; choose {', '.join(known)}")
         return f"+exp={value}"
-    if key.startswith(("env.options.", "rollout.vllm.options.")):
+    if key.startswith(("env.options.", "editor.options.", "rollout.vllm.options.")):
         return f"++{key}={value}"
     known = sorted(flatten(Config()))
     if key not in known:
