@@ -9,6 +9,7 @@ from intraskill.assembly import learner_of
 from intraskill.config import Config, check
 from intraskill.editor.domain import Stream, Workbench
 from intraskill.editor.environment import EditorEnvironment
+from intraskill.editor.prompt import PromptSize
 from intraskill.editor.trials import Trials
 from intraskill.factories import imported
 from intraskill.method.editor_actions import ACTIONS, ActionName
@@ -41,7 +42,7 @@ class EditorRun:
         learner: the editor policy and its optimizer.
         trials: worker and verifier, each call made once.
         limits: sizes of the evidence.
-        tokens: counts tokens as the editor's tokenizer does.
+        size: measures prompts as the editor's tokenizer does.
         metrics: the metric log.
         monitor: whoever watches.
     """
@@ -53,7 +54,7 @@ class EditorRun:
     learner: Learner
     trials: Trials
     limits: EvidenceLimits
-    tokens: Callable[[str], int]
+    size: PromptSize
     metrics: Metrics
     monitor: Monitor
 
@@ -82,10 +83,10 @@ def editor_bench(config: Config, root: Path, monitor: Monitor | None = None) -> 
     environment = EditorEnvironment(firewall, allowed, terse=config.editor.terse)
     learner = learner_of(config, environment)
     trials = Trials(workbench.worker, workbench.verifier, root / "trials.jsonl")
-    tokens = token_counter(learner)
+    size = prompt_size(learner, environment)
     metrics = Metrics(root / "metrics.jsonl")
     shown = monitor or Silence()
-    return EditorRun(config, root, workbench, environment, learner, trials, limits, tokens, metrics, shown)
+    return EditorRun(config, root, workbench, environment, learner, trials, limits, size, metrics, shown)
 
 
 def limits_of(config: Config) -> EvidenceLimits:
@@ -127,12 +128,14 @@ def workbench_of(config: Config, root: Path) -> Workbench:
     return factory(config, root)
 
 
-def token_counter(learner: Learner) -> Callable[[str], int]:
-    """Return how the editor's tokenizer counts; an editor without one counts words."""
-    policy = getattr(learner, "policy", None)
+def prompt_size(learner: Learner, environment: EditorEnvironment) -> PromptSize:
+    """Return how the editor's tokenizer and chat template count; an editor without one counts words."""
+    local = getattr(learner, "local", learner)
+    policy = getattr(local, "policy", None)
     if policy is None:
-        return lambda text: len(text.split())
-    return lambda text: len(policy.tokenizer.encode(text, add_special_tokens=False))
+        return PromptSize(lambda text: len(text.split()), len(environment.system.split()))
+    tokenizer, empty = policy.tokenizer, len(local.codec.prompt("", ""))
+    return PromptSize(lambda text: len(tokenizer.encode(text, add_special_tokens=False)), empty)
 
 
 def streams_of(run: EditorRun, part: str) -> tuple[Stream, ...]:

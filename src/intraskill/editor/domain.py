@@ -4,9 +4,9 @@ The worker is frozen and reads the skill; the editor never sees a query's privat
 is a fault, never a score of 0.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from intraskill.method.evidence import Unit
 from intraskill.method.firewall import Secrets
@@ -122,6 +122,18 @@ class Domain(Protocol):
 
         Raises:
             SplitError: for an id that the domain does not hold.
+        """
+
+
+@runtime_checkable
+class KnowsWorth(Protocol):
+    """A domain in which the right answers are known, so that edit traces can be demonstrated without a worker."""
+
+    def value(self, stream_id: str) -> Callable[[Skill], float]:
+        """Return the expected score of a skill over the queries of one stream.
+
+        Raises:
+            SplitError: for a stream that the domain does not hold.
         """
 
 

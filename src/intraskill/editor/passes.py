@@ -65,7 +65,7 @@ def compile_streams(run: EditorRun, streams: Sequence[Stream]) -> list[Compiled]
 
 def _advance(run: EditorRun, chains: Sequence[Chain]) -> list[tuple[Chain, dict[str, Any]]]:
     seed, domain = run.config.seed, run.workbench.domain
-    states = [next_state(chain, domain, run.limits, run.tokens, anchors=0, seed=seed) for chain in chains]
+    states = [next_state(chain, domain, run.limits, run.size, anchors=0, seed=seed) for chain in chains]
     episodes = [
         Episode(task, EMPTY, BARE, 0, child_seed(seed, "compile", task.id)) for task in run.environment.place(states)
     ]

@@ -1,6 +1,7 @@
 """What the editor reads: the format of its answer, the numbered skill, the evidence, the drafts."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from intraskill.method.editor_actions import ACTIONS, TARGETS, WRITES, ActionName
 from intraskill.method.evidence import Unit
@@ -45,9 +46,21 @@ def numbered(skill: Skill) -> str:
     return "\n\n".join(part for part in (skill.preamble, *chunks) if part)
 
 
-def evidence_room(skill: Skill, limit: int, tokens: Callable[[str], int]) -> int:
-    """Return how many of ``limit`` tokens the instructions and the skill leave for evidence."""
-    return limit - tokens(system_prompt()) - tokens(user_prompt(skill, (), ()))
+@dataclass(frozen=True, slots=True)
+class PromptSize:
+    """How long prompts are for one editor.
+
+    Attributes:
+        tokens: counts the tokens of a text as the editor's tokenizer does.
+        around: tokens of every prompt besides the user's message: instructions and chat template.
+    """
+
+    tokens: Callable[[str], int]
+    around: int = 0
+
+    def of(self, skill: Skill, units: Sequence[Unit], drafts: Sequence[Chunk]) -> int:
+        """Return the tokens of a whole prompt."""
+        return self.around + self.tokens(user_prompt(skill, units, drafts))
 
 
 def _form(name: ActionName) -> str:

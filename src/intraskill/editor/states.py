@@ -1,10 +1,11 @@
 """Local edit states: the skill so far, the next evidence, and the anchors on which an edit of it is tried."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from intraskill.editor.domain import Domain, Query, Stream
-from intraskill.editor.prompt import evidence_room
+from intraskill.editor.prompt import PromptSize
+from intraskill.method.errors import ConfigError
 from intraskill.method.evidence import EvidenceLimits, Order, Unit, arranged, batches
 from intraskill.method.randomness import shuffled
 from intraskill.method.skill import Chunk, Skill
@@ -50,7 +51,7 @@ class EditState:
     @property
     def drafts(self) -> tuple[Chunk, ...]:
         """The drafts that came with the evidence, each text once, in order."""
-        return tuple({chunk.id: chunk for unit in self.units for chunk in unit.drafts}.values())
+        return drafts_of(self.units)
 
 
 def begin(stream: Stream, number: int, *, order: Order, seed: int) -> Chain:
@@ -59,7 +60,7 @@ def begin(stream: Stream, number: int, *, order: Order, seed: int) -> Chain:
 
 
 def next_state(
-    chain: Chain, domain: Domain, limits: EvidenceLimits, tokens: Callable[[str], int], *, anchors: int, seed: int
+    chain: Chain, domain: Domain, limits: EvidenceLimits, size: PromptSize, *, anchors: int, seed: int
 ) -> EditState:
     """Return what the chain's next edit sees.
 
@@ -67,15 +68,39 @@ def next_state(
         chain: with evidence left.
         domain: knows the queries.
         limits: sizes of a batch.
-        tokens: counts the tokens of a text as the editor's tokenizer does.
+        size: measures prompts.
         anchors: most queries to try an edit on, drawn by address from those that the evidence names.
         seed: of the run.
 
     Raises:
         ConfigError: when the skill alone fills the prompt.
     """
-    room = evidence_room(chain.skill, limits.tokens, tokens)
-    units = batches(chain.rest[: limits.batch], limits, tokens, room=room)[0]
+    units = next_units(chain, limits, size)
     named = {query_id for unit in units for query_id in unit.anchors}
     chosen = shuffled(named, seed, "anchors", chain.id, chain.step)[:anchors]
     return EditState(f"{chain.id}/step-{chain.step}", chain.skill, units, tuple(map(domain.query, chosen)))
+
+
+def next_units(chain: Chain, limits: EvidenceLimits, size: PromptSize) -> tuple[Unit, ...]:
+    """Return as much of the next evidence as one prompt holds, drafts included; one unit at least, cut if need be.
+
+    Raises:
+        ConfigError: when the skill, or the skill with one unit's drafts, leaves no room for evidence.
+    """
+    for count in range(min(limits.batch, len(chain.rest)), 0, -1):
+        units = chain.rest[:count]
+        if size.of(chain.skill, units, drafts_of(units)) <= limits.tokens:
+            return units
+    first = chain.rest[:1]
+    room = limits.tokens - size.of(chain.skill, (), drafts_of(first))
+    # Tokens of parts do not add up to those of the whole: what joins them costs a few more.
+    for spare in (0, 1, 2, 4, 8, 16):
+        units = batches(first, limits, size.tokens, room=room - spare)[0]
+        if size.of(chain.skill, units, drafts_of(units)) <= limits.tokens:
+            return units
+    raise ConfigError(f"the skill leaves {room} tokens for evidence; shorten it or raise editor.prompt_tokens")
+
+
+def drafts_of(units: Sequence[Unit]) -> tuple[Chunk, ...]:
+    """Return the drafts that come with some evidence, each text once, in order."""
+    return tuple({chunk.id: chunk for unit in units for chunk in unit.drafts}.values())

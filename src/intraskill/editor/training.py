@@ -111,7 +111,7 @@ def edit_step(run: EditorRun, passes: Passes, step: int) -> list[Scored]:
     """
     editor, seed, size = run.config.editor, run.config.seed, run.config.grpo.group_size
     states = [
-        next_state(chain, run.workbench.domain, run.limits, run.tokens, anchors=editor.anchors, seed=seed)
+        next_state(chain, run.workbench.domain, run.limits, run.size, anchors=editor.anchors, seed=seed)
         for _, _, chain in passes.places
     ]
     episodes = [

@@ -12,10 +12,11 @@ a feedback code that is wrong one time in eight; drafts of unequal quality come 
 evidence on it is stale and the right edit is none.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 
 from intraskill.config import Config
 from intraskill.editor.domain import Answer, Job, Part, Query, Stream, Workbench
@@ -73,6 +74,24 @@ class PlantedDomain:
         """Return one stream per world."""
         names = range(self.worlds) if part == "train" else range(self.worlds, self.worlds + self.held_out)
         return tuple(World(self.seed, number, self.units, self.probes).stream() for number in names)
+
+    def value(self, stream_id: str) -> Callable[[Skill], float]:
+        """Return the mean success probability over a world's topics and all cases; see `KnowsWorth`.
+
+        Raises:
+            SplitError: for a stream that is no world of this domain.
+        """
+        number = stream_id.removeprefix("world-")
+        if not number.isdecimal() or int(number) >= self.worlds + self.held_out:
+            raise SplitError(
+                f"{stream_id!r} is no planted world; they are world-0 to {self.worlds + self.held_out - 1}"
+            )
+        topics = World(self.seed, int(number), self.units, self.probes).conditions
+
+        def mean_success(skill: Skill) -> float:
+            return fmean(success(skill, topic, case) for topic in topics for case in CASES)
+
+        return mean_success
 
     def query(self, query_id: str) -> Query:
         """Return a query; its id says all: world, topic, case, number.
