@@ -1,16 +1,28 @@
-"""`intraskill skill`: what a skill says, and what is wrong with it."""
+"""`intraskill skill`: what a skill says, where each line is from, what changed, and how to take it back."""
 
 import argparse
+import json
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from intraskill.commands import Verb, skill_export
 from intraskill.method.errors import ConfigError
 
+if TYPE_CHECKING:
+    from rich.text import Text
+
+READER_GONE = 141
+"""Exit status when whoever reads our output has gone, as a shell counts a program that SIGPIPE ended."""
+SKILL = "RUN, RUN@ROUND, RUN@HASH, or a skill file"
+AS_JSON = "print JSON instead of text"
+
 
 def add(verb: Verb) -> None:
     """Register the commands."""
-    parser = verb("skill", "show or lint a skill", _never)
+    parser = verb("skill", "show, compare, trace, revert, check, export or import a skill", _never)
     actions = parser.add_subparsers(required=True, metavar="ACTION")
 
     def action(name: str, text: str, run: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
@@ -18,8 +30,26 @@ def add(verb: Verb) -> None:
         sub.set_defaults(command=lambda arguments, overrides: _without_overrides(run, arguments, overrides))
         return sub
 
-    action("show", "print the skill as the policy sees it", _show).add_argument("source", metavar="RUN_OR_FILE")
-    action("lint", "say what is wrong with a skill", _lint).add_argument("source", metavar="RUN_OR_FILE")
+    show = action("show", "print a skill, or one chunk, as the policy sees it", _show)
+    show.add_argument("source", metavar="SKILL", help=f"{SKILL}; RUN@CHUNK prints one chunk")
+    action("lint", "say what is wrong with a skill", _lint).add_argument("source", metavar="SKILL", help=SKILL)
+    log = action("log", "what every round did to the skill, newest first", _log)
+    log.add_argument("source", metavar="RUN")
+    log.add_argument("--chunk", metavar="CHUNK", help="only the life of this chunk: its id, a prefix, or its title")
+    log.add_argument("--json", action="store_true", help=AS_JSON)
+    diff = action("diff", "what differs between two skills, chunk by chunk and word by word", _diff)
+    diff.add_argument("old", metavar="OLD", help=SKILL)
+    diff.add_argument("new", metavar="NEW", help=SKILL)
+    diff.add_argument("--json", action="store_true", help=AS_JSON)
+    blame = action("blame", "per line: which round, edit, rollouts and numbers put it there", _blame)
+    blame.add_argument("source", metavar="RUN", help="RUN, RUN@ROUND or RUN@HASH")
+    blame.add_argument("--chunk", metavar="CHUNK", help="only this chunk: its id, a prefix, or its title")
+    blame.add_argument("--json", action="store_true", help=AS_JSON)
+    revert = action("revert", "offer an earlier version to the next round's gate, or write it to a file", _revert)
+    revert.add_argument("source", metavar="RUN")
+    revert.add_argument("--to", required=True, metavar="VERSION", help="a round, or a prefix of a skill's hash")
+    revert.add_argument("--chunk", metavar="CHUNK", help="take back only this chunk, and what hangs together with it")
+    revert.add_argument("--out", metavar="FILE", help="write the text here and leave the run alone")
     skill_export.add(action)
 
 
@@ -28,27 +58,99 @@ def _without_overrides(
 ) -> int:
     if overrides:
         raise ConfigError(f"this command takes no overrides, got {' '.join(overrides)}")
-    return run(arguments)
+    try:
+        status = run(arguments)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        # What is still buffered would fail again when the interpreter leaves.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return READER_GONE
 
 
 def _never(arguments: argparse.Namespace, overrides: list[str]) -> int:
     raise AssertionError("argparse asks for an action")
 
 
-def _show(arguments: argparse.Namespace) -> int:
-    from intraskill.report.skill_lint import skill_path
+def _print(arguments: argparse.Namespace, data: Callable[[], Any], lines: "Callable[[], Iterable[Text]]") -> int:
+    if arguments.json:
+        sys.stdout.write(json.dumps(data(), indent=1, ensure_ascii=False) + "\n")
+        return 0
+    from intraskill.report.skill_words import print_lines
 
-    sys.stdout.write(skill_path(arguments.source).read_text(encoding="utf-8"))
+    print_lines(lines())
+    return 0
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    from intraskill.report.skill_source import skill_source
+
+    found = skill_source(arguments.source)
+    if text := found.skill.render():
+        sys.stdout.write(text + "\n")
+    else:
+        sys.stderr.write(f"{found.path} has no chunks: the policy sees nothing of it\n")
     return 0
 
 
 def _lint(arguments: argparse.Namespace) -> int:
-    from intraskill.report.skill_lint import lint, skill_path
+    from intraskill.report.skill_lint import lint
+    from intraskill.report.skill_source import skill_file
 
-    path = skill_path(arguments.source)
+    path = skill_file(arguments.source)
     problems, skill = lint(path)
     for problem in problems:
         sys.stdout.write(problem + "\n")
     if skill is not None and not problems:
         sys.stdout.write(f"{path}: {len(skill.chunks)} chunks, nothing to complain about\n")
     return 1 if problems else 0
+
+
+def _log(arguments: argparse.Namespace) -> int:
+    from intraskill.report.skill_log import life_json, life_lines, log_json, log_lines
+    from intraskill.report.skill_source import run_version
+
+    history, version = run_version(arguments.source)
+    if arguments.chunk is None:
+        return _print(arguments, lambda: log_json(history), lambda: log_lines(history))
+    chunk = history.chunk(arguments.chunk, version)
+    return _print(arguments, lambda: life_json(history, chunk.id), lambda: life_lines(history, chunk.id))
+
+
+def _diff(arguments: argparse.Namespace) -> int:
+    from intraskill.report.skill_diff import diff_json, diff_lines
+    from intraskill.report.skill_source import skill_source
+
+    old, new = skill_source(arguments.old), skill_source(arguments.new)
+    colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    return _print(arguments, lambda: diff_json(old, new), lambda: diff_lines(old, new, colour=colour))
+
+
+def _blame(arguments: argparse.Namespace) -> int:
+    from intraskill.method.errors import ArtifactError
+    from intraskill.report.skill_blame import blame_json, blame_lines
+    from intraskill.report.skill_source import run_version
+
+    history, version = run_version(arguments.source)
+    wanted = None if arguments.chunk is None else history.chunk(arguments.chunk, version).id
+    if wanted is not None and wanted not in version.skill.ids:
+        raise ArtifactError(
+            f"chunk {wanted} is not in the skill of {version.directory.name}; "
+            f"`intraskill skill log {history.root} --chunk {wanted}` tells its life"
+        )
+    return _print(
+        arguments, lambda: blame_json(history, version, wanted), lambda: blame_lines(history, version, wanted)
+    )
+
+
+def _revert(arguments: argparse.Namespace) -> int:
+    from intraskill.history_revert import revert
+    from intraskill.report.skill_revert import revert_words
+    from intraskill.report.skill_source import run_version
+
+    history, _ = run_version(arguments.source)
+    _, target = run_version(f"{history.root}@{arguments.to}")
+    chunk = None if arguments.chunk is None else history.chunk(arguments.chunk, history.newest)
+    found = revert(history, target, chunk, Path(arguments.out) if arguments.out else None)
+    sys.stdout.write(revert_words(history, target, found))
+    return 0

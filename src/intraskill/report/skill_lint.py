@@ -1,34 +1,16 @@
-"""``skill show`` and ``skill lint``: read a skill from a run or a file, and say what is wrong with it."""
+"""``skill lint``: say what is wrong with a skill, by the rules of the firewall and of the file format."""
 
 from pathlib import Path
 
 from intraskill.assembly import environment_of
 from intraskill.config import unflatten
-from intraskill.method.errors import ArtifactError, SkillFormatError
+from intraskill.method.errors import SkillFormatError
 from intraskill.method.firewall import Firewall
 from intraskill.method.skill import Skill, parse_skill
-from intraskill.runtime.run_directory import finished_rounds, is_sealed, read_json, read_text, verify
+from intraskill.runtime.run_directory import read_json, read_text
 from intraskill.runtime.trace2skill import secrets_of
 
 MAX_LINES = 500
-
-
-def skill_path(run_or_file: str) -> Path:
-    """Return the skill file of a run's last finished round, of a round, or the file itself.
-
-    Raises:
-        ArtifactError: when there is none, or it changed since its round was sealed.
-    """
-    path = Path(run_or_file)
-    if path.is_file():
-        return path
-    rounds = finished_rounds(path)
-    found = (rounds[-1] if rounds else path) / "skill.md"
-    if is_sealed(found.parent):
-        verify(found.parent, "skill.md")
-    if not found.is_file():
-        raise ArtifactError(f"{run_or_file} is neither a skill file nor a run with a finished round")
-    return found
 
 
 def lint(path: Path) -> tuple[list[str], Skill | None]:

@@ -1,0 +1,300 @@
+"""A skill's history, read from what a run has sealed: its versions, every chunk by its hash, and which edit made what.
+
+Nothing is stored a second time. A skill hash names a version, a chunk id a text; both are found by any unique prefix.
+"""
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from intraskill.earlier_rounds import rounds_before
+from intraskill.method.attribution import Contributions
+from intraskill.method.edits import Edit
+from intraskill.method.errors import ArtifactError, offenders
+from intraskill.method.gate import Decision, Fate
+from intraskill.method.proposals import PERSON, Ledger, LedgerEntry, Proposal
+from intraskill.method.skill import Chunk, ChunkId, Skill, parse_skill
+from intraskill.runtime.records import from_json
+from intraskill.runtime.run_directory import read_json, read_text, verify
+
+SHORTEST_PREFIX = 4
+"""Characters of a hash or chunk id that name it; fewer would often be a round's number."""
+
+
+@dataclass(frozen=True, slots=True)
+class TriedEdit:
+    """An edit that met a gate; at round 0 every draft chunk counts as an ADD.
+
+    Attributes:
+        round_index: t of the gate.
+        edit: both sides, with its support.
+        taken: whether the skill holds its new side, or lacks what it deletes.
+        fate: what became of it.
+        reason: the same in words, with the numbers.
+        author: ``draft`` for text that the run was started with, ``person``, or the analyst's name.
+        calls: ids of the analyst calls behind it.
+    """
+
+    round_index: int
+    edit: Edit
+    taken: bool
+    fate: Fate
+    reason: str
+    author: str
+    calls: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """A proposal that never met the gate.
+
+    Attributes:
+        entry: its line of the ledger.
+        titles: of its new chunks, where the round still holds them.
+    """
+
+    entry: LedgerEntry
+    titles: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What one gate measured of one chunk: β̂ ± SE in reward units, over ``pairs`` pairs, in round ``round_index``."""
+
+    round_index: int
+    beta: float
+    se: float
+    pairs: int
+
+
+@dataclass(frozen=True, eq=False)
+class Version:
+    """The skill that one sealed round committed.
+
+    Attributes:
+        round_index: t.
+        directory: of the round.
+        skill: S_t.
+        chunks: the texts that its gate saw, by id.
+        edits: those that its gate tested.
+        turned: proposals that did not get so far.
+        decision: of the gate.
+        contributions: of the gate.
+        exposure: ρ of every chunk of the skill.
+        row: the round's line of ``summary.json``.
+    """
+
+    round_index: int
+    directory: Path
+    skill: Skill
+    chunks: Mapping[ChunkId, Chunk]
+    edits: tuple[TriedEdit, ...]
+    turned: tuple[Turned, ...]
+    decision: Decision
+    contributions: Contributions
+    exposure: Mapping[ChunkId, float]
+    row: Mapping[str, Any]
+
+    @property
+    def left(self) -> tuple[ChunkId, ...]:
+        """Chunks of the old skill that left by themselves, not on the old side of an edit that was taken."""
+        replaced = {chunk_id for tried in self.edits if tried.taken for chunk_id in tried.edit.removes}
+        drafts = {chunk_id for tried in self.edits for chunk_id in tried.edit.added_ids}
+        return tuple(i for i in self.decision.retired if i not in replaced and i not in drafts)
+
+    @cached_property
+    def measured(self) -> Mapping[ChunkId, Measured]:
+        """What its gate measured, by chunk."""
+        found = self.contributions
+        numbers = zip(found.chunk_ids, found.beta_J.tolist(), found.se_J.tolist(), strict=True)
+        return {i: Measured(self.round_index, beta, se, found.num_pairs) for i, beta, se in numbers}
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """Every sealed version of a run's skill, oldest first."""
+
+    root: Path
+    versions: tuple[Version, ...]
+
+    @property
+    def newest(self) -> Version:
+        """The version of the last sealed round."""
+        return self.versions[-1]
+
+    @cached_property
+    def chunks(self) -> Mapping[ChunkId, Chunk]:
+        """Every chunk that a gate of the run has seen."""
+        return {chunk_id: chunk for version in self.versions for chunk_id, chunk in version.chunks.items()}
+
+    def before(self, version: Version) -> Version | None:
+        """Return the version that came just before."""
+        earlier = self.until(version)[:-1]
+        return earlier[-1] if earlier else None
+
+    def until(self, version: Version) -> tuple[Version, ...]:
+        """Return the versions up to and with this one, oldest first."""
+        return tuple(one for one in self.versions if one.round_index <= version.round_index)
+
+    def find(self, key: str) -> Version | Chunk:
+        """Return what a round (``3``, ``round_003``), a skill hash or a chunk id, or a prefix of one, names.
+
+        A skill that stayed the same over several rounds is found at the first of them.
+
+        Raises:
+            ArtifactError: when nothing, or more than one thing, has that name; with the nearest names.
+        """
+        number = re.fullmatch(r"(?:round_)?(\d{1,3})", key)
+        for version in self.versions if number else ():
+            if number and version.round_index == int(number[1]):
+                return version
+        found: dict[str, Version | Chunk] = {}
+        for version in reversed(self.versions):
+            found[version.skill.hash] = version
+        found |= self.chunks
+        names = [name for name in found if _is_named(name, key)] if len(key) >= SHORTEST_PREFIX else []
+        if len(names) == 1 or key in found:
+            return found[key] if key in found else found[names[0]]
+        if names:
+            raise ArtifactError(f"{key!r} names {offenders(names)} of {self.root}; write more of the one that you mean")
+        raise ArtifactError(f"{self.root} has no version and no chunk {key!r}{self._nearest(key, found)}")
+
+    def chunk(self, key: str, version: Version | None = None) -> Chunk:
+        """Return a chunk by id, prefix, hash or title; of several with one title the one in ``version``, or the last.
+
+        Raises:
+            ArtifactError: when there is none, with the nearest names.
+        """
+        titled = [chunk for chunk in self.chunks.values() if chunk.title.lower() == key.lower()]
+        present = [chunk for chunk in titled if version is not None and chunk.id in version.skill.ids]
+        if titled:
+            return (present or titled)[-1]
+        found = self.find(key)
+        if isinstance(found, Chunk):
+            return found
+        raise ArtifactError(f"{key!r} is a version, not a chunk of {self.root}; `intraskill skill log` lists chunks")
+
+    def _nearest(self, key: str, found: Mapping[str, object]) -> str:
+        titles = [chunk.title for chunk in self.chunks.values()]
+        rounds = [version.directory.name for version in self.versions]
+        near = difflib.get_close_matches(key, [*found, *titles, *rounds], n=3, cutoff=0.4)
+        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+        return f"{hint}; its rounds are {rounds[0]} to {rounds[-1]}, `intraskill skill log {self.root}` shows all"
+
+
+def read_history(root: Path) -> History:
+    """Read the history of a run from its sealed rounds; every file is compared with its seal first.
+
+    Raises:
+        ArtifactError: for a path that is no run, a run without a finished round, or a file that changed.
+    """
+    rounds = rounds_before(root)
+    if not rounds:
+        run = (root / "plan.json").exists()
+        raise ArtifactError(
+            f"{root} has no finished round yet; its skill has a history once round_000 is sealed"
+            if run
+            else f"{root} is no run directory: it holds no plan.json and no finished round"
+        )
+    versions: list[Version] = []
+    for number, directory in rounds:
+        versions.append(_read_version(number, directory, versions[-1].skill if versions else None))
+    return History(root, tuple(versions))
+
+
+def _read_version(number: int, directory: Path, before: Skill | None) -> Version:
+    names = ["skill.md", "decision.json", "contributions.json", "curriculum.json", "ledger.json", "edits.json"]
+    verify(directory, *names, "round.json", "draft.md")
+    decision = from_json(Decision, read_json(directory / "decision.json"), directory / "decision.json")
+    source = read_json(directory / "edits.json")
+    proposals = [from_json(Proposal, item, directory / "edits.json") for item in source["proposals"]]
+    refused = [from_json(Proposal, item["proposal"], directory / "edits.json") for item in source["refused"]]
+    ledger = from_json(Ledger, read_json(directory / "ledger.json"), directory / "ledger.json")
+    entries = [entry for entry in ledger.entries if entry.round_index == number]
+    if before is None:
+        before = parse_skill(read_text(directory / "draft.md"))
+        edits = tuple(_draft(chunk, decision, entries, source["analyst"]) for chunk in before.chunks)
+    else:
+        taken = {edit.id for edit in decision.taken}
+        edits = tuple(
+            _tried(number, edit, edit.id in taken, decision, source["analyst"])
+            for edit in (*decision.taken, *decision.refused)
+        )
+    calls = {proposal.to_edit().id: proposal.calls for proposal in proposals}
+    edits = tuple(replace(tried, calls=calls.get(tried.edit.id, ())) for tried in edits)
+    met = {tried.edit.id for tried in edits}
+    titles = {p.to_edit().id: tuple(chunk.title for chunk in p.chunks) for p in (*proposals, *refused)}
+    curriculum = read_json(directory / "curriculum.json")
+    contributions = directory / "contributions.json"
+    return Version(
+        number,
+        directory,
+        parse_skill(read_text(directory / "skill.md")),
+        {chunk.id: chunk for chunk in (*before.chunks, *(chunk for tried in edits for chunk in tried.edit.adds))},
+        edits,
+        tuple(Turned(entry, titles.get(entry.edit_id, ())) for entry in entries if entry.edit_id not in met),
+        decision,
+        from_json(Contributions, read_json(contributions), contributions),
+        curriculum["exposure"],
+        read_json(directory / "round.json"),
+    )
+
+
+def _draft(chunk: Chunk, decision: Decision, entries: list[LedgerEntry], analyst: str) -> TriedEdit:
+    """Return a draft chunk as the ADD that it was; what no ledger entry accounts for came with the run's start."""
+    edit = Edit((), (chunk,))
+    entry = next((entry for entry in entries if entry.edit_id == edit.id), None)
+    taken = chunk.id in decision.skill.ids
+    if entry is None:
+        return TriedEdit(0, edit, taken, decision.fates[chunk.id], decision.reasons[chunk.id], "draft")
+    edit = replace(edit, support=entry.support)
+    return replace(_tried(0, edit, taken, decision, analyst), fate=entry.fate, reason=entry.reason)
+
+
+def _tried(number: int, edit: Edit, taken: bool, decision: Decision, analyst: str) -> TriedEdit:
+    author = PERSON if PERSON in edit.support else analyst
+    key = edit.id if edit.id in decision.fates else edit.added_ids[0]
+    return TriedEdit(number, edit, taken, decision.fates[key], decision.reasons[key], author)
+
+
+def _is_named(name: str, key: str) -> bool:
+    """Whether ``key`` begins a name, or the hash at its end."""
+    return name.startswith(key) or name.rpartition("-")[2].startswith(key)
+
+
+def origin_of(history: History, version: Version, chunk_id: ChunkId) -> TriedEdit:
+    """Return the edit that put a chunk of a version there; for one that left and came back, the later one.
+
+    Raises:
+        ArtifactError: when no edit accounts for it.
+    """
+    for one in reversed(history.until(version)):
+        made = [tried for tried in one.edits if chunk_id in tried.edit.added_ids]
+        earlier = history.before(one)
+        if earlier is None or chunk_id not in earlier.skill.ids:
+            if made:
+                return made[0]
+            break
+    raise ArtifactError(f"no edit of {history.root} put chunk {chunk_id} into {version.directory / 'skill.md'}")
+
+
+def last_measured(history: History, version: Version, chunk_id: ChunkId) -> Measured | None:
+    """Return the newest measurement of a chunk up to a version, or ``None``."""
+    found = (one.measured.get(chunk_id) for one in reversed(history.until(version)))
+    return next((measured for measured in found if measured is not None), None)
+
+
+def ancestors(history: History, old: Version, new: Version) -> dict[ChunkId, frozenset[ChunkId]]:
+    """Return, for every chunk of the later version, the chunks of the earlier one that it was made from, or is."""
+    reached: dict[ChunkId, frozenset[ChunkId]] = {i: frozenset((i,)) for i in old.skill.ids}
+    for one in history.until(new)[len(history.until(old)) :]:
+        parents = {i: tried.edit.removes for tried in one.edits for i in tried.edit.added_ids}
+        reached = {
+            i: reached.get(i, frozenset().union(*(reached.get(p, frozenset()) for p in parents.get(i, ()))))
+            for i in one.skill.ids
+        }
+    return reached
