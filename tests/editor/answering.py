@@ -14,9 +14,8 @@ from intraskill.editor.domain import Workbench
 from intraskill.editor.environment import EditorEnvironment
 from intraskill.editor.passes import Worth, worth
 from intraskill.editor.scoring import Scored, score_answers
-from intraskill.editor.states import begin, next_state
+from intraskill.editor.states import EditState
 from intraskill.editor.trials import Trials
-from intraskill.method.evidence import EvidenceLimits
 from intraskill.method.firewall import Firewall
 from intraskill.method.rollouts import Rollout, Turn
 from intraskill.method.skill import BARE, Skill
@@ -97,9 +96,9 @@ def scored(bench: Workbench, trials: Trials, answers: list[str], *, anchors: int
     """Score answers on the first state of the first train stream."""
     stream = bench.domain.streams("train")[0]
     environment = EditorEnvironment(Firewall(bench.domain.secrets))
-    chain = begin(stream, 0, order="source", seed=0)
-    limits = EvidenceLimits()
-    state = next_state(chain, bench.domain, limits, lambda text: len(text.split()), anchors=anchors, seed=0)
+    units = stream.units[:4]
+    named = sorted({query_id for unit in units for query_id in unit.anchors})[:anchors]
+    state = EditState("s", stream.skill, units, tuple(map(bench.domain.query, named)))
     (found,) = score_answers([state], [[rollout(one) for one in answers]], environment, trials, kind="binary", seed=0)
     return found
 

@@ -1,6 +1,8 @@
 """Workbook tasks: programs of an LLM run on every test workbook, cells are compared, attempts become evidence."""
 
+import io
 import json
+import zipfile
 from datetime import date, datetime, time
 
 import pytest
@@ -174,3 +176,22 @@ def test_ranges_are_read_in_every_public_form(tmp_path):
     }  # fmt: skip
     assert list(cells_of(content, read_ranges("Ledger!B1"), "a").values()) == [2]
     assert preview(content, "a", 1).splitlines()[-1] == "1 | 2"
+
+
+def test_a_workbook_that_unpacks_to_too_much_is_refused_unread():
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as book_file, book_file.open("a", "w") as part:
+        for _ in range(257):
+            part.write(bytes(1 << 20))
+    assert len(packed.getvalue()) < 1 << 20
+    with pytest.raises(ArtifactError, match="unpacks to 257 MiB"):
+        cells_of(packed.getvalue(), read_ranges("A1"), "bomb")
+
+
+def test_files_of_the_verified_edition_are_found_by_their_own_names(tmp_path):
+    path = write_tasks(tmp_path / "data")
+    for file in sorted((tmp_path / "data").rglob("*.xlsx")):
+        file.rename(str(file).replace("_input", "_init").replace("_answer", "_golden"))
+    with answering(reply) as asked:
+        cases = bench_of(asked, tmp_path, path).domain.query("total-1").facts["cases"]
+    assert [case.expected.name for case in cases] == ["1_total-1_golden.xlsx", "2_total-1_golden.xlsx"]

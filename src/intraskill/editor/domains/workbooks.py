@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -216,6 +217,8 @@ def _cases(folder: Path, own: str) -> tuple[Case, ...]:
 
 
 def _check(options: Mapping[str, Any]) -> None:
+    if find_spec("openpyxl") is None:
+        raise ConfigError("workbooks needs openpyxl; run: pip install 'intraskill[workbooks]'")
     if not options["execute"]:
         raise ConfigError(
             "workbooks runs programs that a model wrote, in a process with limits but in no sandbox; start it in a "

@@ -18,6 +18,8 @@ from intraskill.method.errors import ArtifactError
 
 FIRST_DAY = datetime(1899, 12, 30)  # noqa: DTZ001 - workbooks know no time zones
 MOST_CELLS = 1_000_000
+MOST_BYTES = 256 << 20
+"""Of a workbook once unpacked: a few kilobytes can hold gigabytes of zeros."""
 _CORNER = r"\$?([A-Za-z]{1,3})\$?(\d+)"
 _RANGE = re.compile(rf"(?:(?P<sheet>'(?:[^']|'')+'|[^'!,]+)!)?{_CORNER}(?::{_CORNER})?")
 _BETWEEN = re.compile(r",(?=(?:[^']*'[^']*')*[^']*$)")
@@ -95,6 +97,10 @@ def opened(content: bytes, name: str) -> Any:
     from openpyxl.utils.exceptions import InvalidFileException
 
     try:
+        with zipfile.ZipFile(io.BytesIO(content)) as packed:
+            size = sum(part.file_size for part in packed.infolist())
+        if size > MOST_BYTES:
+            raise ValueError(f"it unpacks to {size >> 20} MiB, more than {MOST_BYTES >> 20}")
         return load_workbook(io.BytesIO(content), data_only=True)
     except (InvalidFileException, zipfile.BadZipFile, KeyError, ValueError, TypeError, OSError, EOFError) as error:
         raise ArtifactError(f"{name} is no workbook ({type(error).__name__}: {error})") from error
