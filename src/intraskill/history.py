@@ -18,6 +18,7 @@ from intraskill.method.errors import ArtifactError, offenders
 from intraskill.method.gate import Decision, Fate
 from intraskill.method.proposals import PERSON, Ledger, LedgerEntry, Proposal
 from intraskill.method.skill import Chunk, ChunkId, Skill, parse_skill
+from intraskill.person_edits import RECORD
 from intraskill.runtime.records import from_json
 from intraskill.runtime.run_directory import read_json, read_text, verify
 
@@ -208,11 +209,12 @@ def read_history(root: Path) -> History:
 
 def _read_version(number: int, directory: Path, before: Skill | None) -> Version:
     names = ["skill.md", "decision.json", "contributions.json", "curriculum.json", "ledger.json", "edits.json"]
-    verify(directory, *names, "round.json", "draft.md")
+    verify(directory, *names, RECORD, "round.json", "draft.md")
     decision = from_json(Decision, read_json(directory / "decision.json"), directory / "decision.json")
     source = read_json(directory / "edits.json")
     proposals = [from_json(Proposal, item, directory / "edits.json") for item in source["proposals"]]
-    refused = [from_json(Proposal, item["proposal"], directory / "edits.json") for item in source["refused"]]
+    persons = read_json(directory / RECORD) if (directory / RECORD).exists() else {"proposals": [], "refused": []}
+    refused = [from_json(Proposal, item["proposal"], directory) for item in (*source["refused"], *persons["refused"])]
     ledger = from_json(Ledger, read_json(directory / "ledger.json"), directory / "ledger.json")
     entries = [entry for entry in ledger.entries if entry.round_index == number]
     if before is None:
@@ -264,37 +266,3 @@ def _tried(number: int, edit: Edit, taken: bool, decision: Decision, analyst: st
 def _is_named(name: str, key: str) -> bool:
     """Whether ``key`` begins a name, or the hash at its end."""
     return name.startswith(key) or name.rpartition("-")[2].startswith(key)
-
-
-def origin_of(history: History, version: Version, chunk_id: ChunkId) -> TriedEdit:
-    """Return the edit that put a chunk of a version there; for one that left and came back, the later one.
-
-    Raises:
-        ArtifactError: when no edit accounts for it.
-    """
-    for one in reversed(history.until(version)):
-        made = [tried for tried in one.edits if chunk_id in tried.edit.added_ids]
-        earlier = history.before(one)
-        if earlier is None or chunk_id not in earlier.skill.ids:
-            if made:
-                return made[0]
-            break
-    raise ArtifactError(f"no edit of {history.root} put chunk {chunk_id} into {version.directory / 'skill.md'}")
-
-
-def last_measured(history: History, version: Version, chunk_id: ChunkId) -> Measured | None:
-    """Return the newest measurement of a chunk up to a version, or ``None``."""
-    found = (one.measured.get(chunk_id) for one in reversed(history.until(version)))
-    return next((measured for measured in found if measured is not None), None)
-
-
-def ancestors(history: History, old: Version, new: Version) -> dict[ChunkId, frozenset[ChunkId]]:
-    """Return, for every chunk of the later version, the chunks of the earlier one that it was made from, or is."""
-    reached: dict[ChunkId, frozenset[ChunkId]] = {i: frozenset((i,)) for i in old.skill.ids}
-    for one in history.until(new)[len(history.until(old)) :]:
-        parents = {i: tried.edit.removes for tried in one.edits for i in tried.edit.added_ids}
-        reached = {
-            i: reached.get(i, frozenset().union(*(reached.get(p, frozenset()) for p in parents.get(i, ()))))
-            for i in one.skill.ids
-        }
-    return reached

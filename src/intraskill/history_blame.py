@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from intraskill.history import History, TriedEdit, Version, origin_of
+from intraskill.history import History, Measured, TriedEdit, Version
+from intraskill.method.errors import ArtifactError
 from intraskill.method.skill import Chunk, ChunkId
 
 
@@ -49,6 +50,28 @@ def blame(history: History, version: Version) -> tuple[Line, ...]:
             rows.append(("", chunk.id, origins[0]))
         rows += [(text, chunk.id, origin) for text, origin in zip(lines, origins, strict=True)]
     return tuple(Line(number, *row) for number, row in enumerate(rows or [("", "", Origin(0))], start=1))
+
+
+def origin_of(history: History, version: Version, chunk_id: ChunkId) -> TriedEdit:
+    """Return the edit that put a chunk of a version there; for one that left and came back, the later one.
+
+    Raises:
+        ArtifactError: when no edit accounts for it.
+    """
+    for one in reversed(history.until(version)):
+        made = [tried for tried in one.edits if chunk_id in tried.edit.added_ids]
+        earlier = history.before(one)
+        if earlier is None or chunk_id not in earlier.skill.ids:
+            if made:
+                return made[0]
+            break
+    raise ArtifactError(f"no edit of {history.root} put chunk {chunk_id} into {version.directory / 'skill.md'}")
+
+
+def last_measured(history: History, version: Version, chunk_id: ChunkId) -> Measured | None:
+    """Return the newest measurement of a chunk up to a version, or ``None``."""
+    found = (one.measured.get(chunk_id) for one in reversed(history.until(version)))
+    return next((measured for measured in found if measured is not None), None)
 
 
 def _text(chunk: Chunk) -> list[str]:

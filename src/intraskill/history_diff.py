@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal
 
-from intraskill.history import History, Version, ancestors
+from intraskill.history import History, Version
 from intraskill.method.skill import Chunk, ChunkId, Skill
 from intraskill.method.skill_changes import changes
 
@@ -64,6 +64,18 @@ def diff_versions(history: History, old: Version, new: Version) -> SkillDiff:
     return _diff(old.skill, new.skill, backward)
 
 
+def ancestors(history: History, old: Version, new: Version) -> dict[ChunkId, frozenset[ChunkId]]:
+    """Return, for every chunk of the later version, the chunks of the earlier one that it was made from, or is."""
+    reached: dict[ChunkId, frozenset[ChunkId]] = {i: frozenset((i,)) for i in old.skill.ids}
+    for one in history.until(new)[len(history.until(old)) :]:
+        parents = {i: tried.edit.removes for tried in one.edits for i in tried.edit.added_ids}
+        reached = {
+            i: reached.get(i, frozenset().union(*(reached.get(p, frozenset()) for p in parents.get(i, ()))))
+            for i in one.skill.ids
+        }
+    return reached
+
+
 def diff_texts(old: Skill, new: Skill) -> SkillDiff:
     """Compare two skills without a common history: a text under the same title, or in similar words, is a rewrite."""
     made = {chunk_id: frozenset((chunk_id,)) for chunk_id in old.ids}
@@ -76,13 +88,21 @@ def word_diff(old: str, new: str) -> tuple[Word, ...]:
     """Return two texts as runs of words that are the same, removed or added; a Chinese character is a word."""
     left, right = _WORDS.findall(old), _WORDS.findall(new)
     runs: list[Word] = []
+    gone = come = ""
     for op, a, b, c, d in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
-        if op == "equal":
-            runs.append(("same", "".join(left[a:b])))
-        else:
-            sides: tuple[Word, ...] = (("removed", "".join(left[a:b])), ("added", "".join(right[c:d])))
-            runs += [run for run in sides if run[1]]
-    return tuple(runs)
+        before, after = "".join(left[a:b]), "".join(right[c:d])
+        if op == "equal" and not ((gone or come) and before == " " and b < len(left) and d < len(right)):
+            runs += _changed(gone, come)
+            runs.append(("same", before))
+            gone = come = ""
+        else:  # a lone blank between two changes belongs to them: one changed phrase, not three
+            gone, come = gone + before, come + after
+    return (*runs, *_changed(gone, come))
+
+
+def _changed(gone: str, come: str) -> list[Word]:
+    sides: tuple[Word, ...] = (("removed", gone), ("added", come))
+    return [side for side in sides if side[1]]
 
 
 def _diff(old: Skill, new: Skill, made_from: Mapping[ChunkId, frozenset[ChunkId]]) -> SkillDiff:

@@ -11,7 +11,7 @@ from intraskill.history import History, Version
 from intraskill.history_diff import Change, SkillDiff, diff_versions
 from intraskill.method.errors import ArtifactError
 from intraskill.method.skill import Chunk, Skill
-from intraskill.person_edits import NEXT_SKILL
+from intraskill.person_edits import NEXT_SKILL, next_skill_text
 from intraskill.runtime.run_directory import read_json, write_text
 
 
@@ -64,7 +64,7 @@ def revert(history: History, target: Version, chunk: Chunk | None, out: Path | N
     if out is None and _tested(found, wanted) == 0:
         raise ArtifactError("only order or preamble differ, which no gate tests; write the old text with --out FILE")
     path = _free_place(history, out)
-    write_text(path, skill.to_markdown())
+    write_text(path, skill.to_markdown() if out else next_skill_text(newest.directory.name, skill))
     return Revert(skill, tuple(wanted), path, out is None)
 
 

@@ -2,9 +2,11 @@
 
 Whoever wants to change the skill of a run writes the whole document to ``RUN/next_skill.md``. The next gate that has
 not begun takes the file in (and keeps it as ``round_k/person_skill.md``), compares it chunk by chunk with the sealed
-skill that it was made from, and tests what differs: the firewall and the gate decide, nobody else.
+skill that it was made from, and tests what differs: the firewall and the gate decide, nobody else. A first line such
+as ``<!-- changes round_003 -->`` says which one; without it, it is the sealed skill that differs least.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +36,7 @@ from intraskill.runtime.sieve import Refusal
 NEXT_SKILL = "next_skill.md"
 ARCHIVE = "person_skill.md"
 RECORD = "person_edits.json"
+_CHANGES = re.compile(r"\A<!-- changes (round_\d+) -->\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,11 @@ class PersonsEdits:
     proposals: tuple[Proposal, ...]
     refused: tuple[Refusal, ...]
     notes: tuple[str, ...]
+
+
+def next_skill_text(base: str, skill: Skill) -> str:
+    """Return a ``next_skill.md`` that names the sealed round whose skill it changes."""
+    return f"<!-- changes {base} -->\n\n{skill.to_markdown()}"
 
 
 def with_persons_edits(
@@ -131,7 +139,7 @@ def _picked_up(run: Run, directory: Path, skill: Skill) -> PersonsEdits | None:
         if not dropped.exists() or (directory / "masks.json").exists():
             return None
         try:
-            found = _edits_of(run, skill, parse_skill(read_text(dropped)))
+            found = _edits_of(run, skill, read_text(dropped))
         except (SkillFormatError, ArtifactError) as error:
             run.monitor.say(f"{dropped} stays where it is, and this round goes on without it: {error}")
             return None
@@ -139,17 +147,19 @@ def _picked_up(run: Run, directory: Path, skill: Skill) -> PersonsEdits | None:
             run.monitor.say(f"{dropped} stays where it is: it adds more chunks than this gate's tasks can tell apart")
             return None
         dropped.replace(archive)
-    found = _edits_of(run, skill, parse_skill(read_text(archive)))
+    found = _edits_of(run, skill, read_text(archive))
     write_json(record, to_json(found))
     for note in found.notes:
         run.monitor.say(f"{directory.name}: {note}")
     return found
 
 
-def _edits_of(run: Run, skill: Skill, wanted: Skill) -> PersonsEdits:
-    """Compare with the sealed skill that differs least, the latest of equals, and carry the changes over to S_t."""
+def _edits_of(run: Run, skill: Skill, text: str) -> PersonsEdits:
+    """Compare with the skill named, else the one that differs least, the latest of equals; carry the changes to S_t."""
+    named, wanted = _CHANGES.match(text), parse_skill(_CHANGES.sub("", text))
     sealed = {path.name: parse_skill(read_text(path / "skill.md")) for path in finished_rounds(run.root)}
     base = min(reversed(sealed), key=lambda name: len(set(sealed[name].ids) ^ set(wanted.ids)))
+    base = named[1] if named and named[1] in sealed else base
     notes: list[str] = []
     proposals: list[Proposal] = []
     refused: list[Refusal] = []

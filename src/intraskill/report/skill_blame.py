@@ -6,8 +6,8 @@ from typing import Any
 
 from rich.text import Text
 
-from intraskill.history import History, Measured, Version, last_measured
-from intraskill.history_blame import Line, Origin, blame
+from intraskill.history import History, Measured, Version
+from intraskill.history_blame import Line, Origin, blame, last_measured
 from intraskill.method.proposals import PERSON
 from intraskill.method.skill import ChunkId
 from intraskill.report.skill_words import number, shown, some, support_words

@@ -37,7 +37,9 @@ def log_lines(history: History) -> Iterator[Text]:
             )
         for turned in version.turned:
             entry, titles = turned.entry, ", ".join(map(shown, turned.titles))
-            words = " ".join(part for part in (entry.op, titles, _by(entry.origin), entry.fate.value) if part)
+            words = " ".join(
+                part for part in (entry.op, titles, _by(entry.origin if entry.op else ""), entry.fate.value) if part
+            )
             yield Text.assemble("  ", ("no test", "red"), f"  {words}: {shown(entry.reason)}")
         yield Text("")
 
