@@ -222,6 +222,7 @@ def trainer_settings(config: Config) -> TrainerSettings:
         epsilon_low=grpo.clip_low,
         epsilon_high=grpo.clip_high,
         beta=grpo.kl_beta,
+        entropy_coef=grpo.entropy_coef,
         updates_per_batch=grpo.updates_per_batch,
         token_budget=grpo.micro_batch_tokens,
         shared_prefix=grpo.shared_prefix,

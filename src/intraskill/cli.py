@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
-from intraskill.commands import Command, coldstart, env, gate, skill, validate, warmstart
+from intraskill.commands import Command, coldstart, editor, env, gate, skill, validate, warmstart
 from intraskill.config import Config, check, flatten, unflatten
 from intraskill.method.errors import ConfigError, IntraSkillError, WaitsForPerson
 from intraskill.runtime.distributed_settings import launched
@@ -69,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--run-dir", help="same as run_dir=DIR")
     train.add_argument("--review", action="store_const", const="true", help="ask a person before each gate")
     coldstart.add(verb, compose)
+    editor.add(verb, partial(compose, experiment=None), _config_beside)
     validate.add(verb, _config_beside)
     panel = verb("eval", "evaluate a checkpoint on a split and compare it with other evaluations", _eval)
     panel.add_argument("--ckpt", help="a run, a round, or a checkpoint directory (default: that of --pair)")

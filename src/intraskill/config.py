@@ -72,6 +72,7 @@ class GrpoConfig:
     clip_low: float = knob(0.2, "lower clip of the probability ratio: 1 − clip_low", "(0, 1)")
     clip_high: float = knob(0.28, "upper clip of the ratio: 1 + clip_high; for cispo the weight's cap", "(0, 100)")
     kl_beta: float = knob(0.0, "weight of the KL term against the start weights", "[0, 10]")
+    entropy_coef: float = knob(0.0, "weight of the mean token entropy, which the update then raises", "[0, 1]")
     max_grad_norm: float = knob(1.0, "gradient clipping", "(0, inf)")
     weight_decay: float = knob(0.0, "AdamW weight decay", "[0, 1]")
     warmup_steps: int = knob(0, "steps of linear learning-rate warm-up", "[0, inf)")

@@ -73,11 +73,13 @@ def assemble_editor(config: Config, monitor: Monitor | None = None) -> EditorRun
     return run
 
 
-def editor_bench(config: Config, root: Path, monitor: Monitor | None = None) -> EditorRun:
+def editor_bench(
+    config: Config, root: Path, monitor: Monitor | None = None, workbench: Workbench | None = None
+) -> EditorRun:
     """Build everything an editor needs, with its files under ``root``, and claim nothing."""
     check(config)
     limits = limits_of(config)
-    workbench = workbench_of(config, root)
+    workbench = workbench or workbench_of(config, root)
     allowed = allowed_actions(config.editor.actions)
     firewall = Firewall(workbench.domain.secrets)
     environment = EditorEnvironment(firewall, allowed, terse=config.editor.terse)

@@ -8,13 +8,15 @@ from typing import Any, cast
 from intraskill.editor.assembly import EditorRun
 from intraskill.editor.domain import Stream
 from intraskill.editor.scoring import jobs_of
-from intraskill.editor.states import Chain, begin, next_state
-from intraskill.method.errors import TooFewTasksError
+from intraskill.editor.states import Chain, EditState, begin, next_state
+from intraskill.method.editor_actions import Attempt
+from intraskill.method.errors import ArtifactError, EnvironmentFault, TooFewTasksError, offenders
 from intraskill.method.evidence import Order
 from intraskill.method.intervals import Interval, mean_interval
-from intraskill.method.randomness import child_seed
+from intraskill.method.randomness import child_seed, content_hash
 from intraskill.method.rollouts import Episode
 from intraskill.method.skill import BARE, Skill
+from intraskill.runtime.run_directory import PartialLog
 
 EMPTY = Skill("")
 
@@ -51,39 +53,80 @@ class Worth:
     chunks: int
 
 
-def compile_streams(run: EditorRun, streams: Sequence[Stream]) -> list[Compiled]:
-    """Return the skill that the editor makes of each stream; streams advance together, one answer per edit."""
+def compile_streams(run: EditorRun, streams: Sequence[Stream], log: PartialLog | None = None) -> list[Compiled]:
+    """Return the skill that the editor makes of each stream; streams advance together, one answer per edit.
+
+    Args:
+        run: the editor.
+        streams: evidence.
+        log: keeps every answer, so that a killed pass goes on without asking twice.
+
+    Raises:
+        ArtifactError: when the log is of another editor or other evidence.
+    """
     order, seed = cast(Order, run.config.editor.order), run.config.seed
+    by = pass_identity(run, streams)
+    kept = [] if log is None else log.keep(2**62)
+    if any(row["by"] != by for row in kept):
+        raise ArtifactError(
+            "the log of this pass is of another editor, skill or evidence; delete it or write elsewhere"
+        )
+    known = {(row["stream"], row["step"]): row["answer"] for row in kept}
     chains = {stream.id: begin(stream, 0, order=order, seed=seed) for stream in streams}
-    logs: dict[str, list[dict[str, Any]]] = {stream.id: [] for stream in streams}
+    rows: dict[str, list[dict[str, Any]]] = {stream.id: [] for stream in streams}
     while active := [stream_id for stream_id, chain in chains.items() if chain.rest]:
-        for stream_id, (chain, row) in zip(active, _advance(run, [chains[s] for s in active]), strict=True):
-            chains[stream_id] = chain
-            logs[stream_id].append(row)
-    return [Compiled(stream.id, chains[stream.id].skill, tuple(logs[stream.id])) for stream in streams]
+        states = [_state(run, chains[stream_id]) for stream_id in active]
+        given = [known.get((stream_id, chains[stream_id].step)) for stream_id in active]
+        asked = iter(_answers(run, [state for state, answer in zip(states, given, strict=True) if answer is None]))
+        fresh = []
+        for stream_id, state, answer in zip(active, states, given, strict=True):
+            chain, text = chains[stream_id], next(asked) if answer is None else answer
+            made = run.environment.attempt(state, text)
+            row = {"stream": stream_id, **_row(chain, state, text, made)}
+            chains[stream_id] = chain.after(made.skill, len(state.units))
+            rows[stream_id].append(row)
+            fresh += [row | {"by": by}] if answer is None else []
+        if log is not None and fresh:
+            log.append(fresh)
+    return [Compiled(stream.id, chains[stream.id].skill, tuple(rows[stream.id])) for stream in streams]
 
 
-def _advance(run: EditorRun, chains: Sequence[Chain]) -> list[tuple[Chain, dict[str, Any]]]:
-    seed, domain = run.config.seed, run.workbench.domain
-    states = [next_state(chain, domain, run.limits, run.size, anchors=0, seed=seed) for chain in chains]
-    episodes = [
-        Episode(task, EMPTY, BARE, 0, child_seed(seed, "compile", task.id)) for task in run.environment.place(states)
-    ]
-    found = []
-    for chain, state, rollout in zip(chains, states, run.learner.run(episodes), strict=True):
-        answer = rollout.turns[0].action if rollout.turns else ""
-        made = run.environment.attempt(state, answer)
-        row = {
-            "step": chain.step,
-            "evidence": [unit.id for unit in state.units],
-            "answer": answer,
-            "action": made.action.name if made.action else "",
-            "invalid": made.invalid,
-            "message": made.message,
-            "skill": made.skill.hash,
-        }
-        found.append((chain.after(made.skill, len(state.units)), row))
-    return found
+def pass_identity(run: EditorRun, streams: Sequence[Stream]) -> str:
+    """Return a hash of everything that decides what a pass answers."""
+    editor, learner = run.config.editor, run.learner
+    parts = [(s.id, s.skill.hash, [(u.id, u.text, [c.id for c in u.drafts]) for u in s.units]) for s in streams]
+    conditions = sorted(learner.conditions.items())
+    return content_hash(learner.checkpoint, conditions, repr(run.limits), editor.order, run.config.seed, repr(parts))
+
+
+def _state(run: EditorRun, chain: Chain) -> EditState:
+    return next_state(chain, run.workbench.domain, run.limits, run.size, anchors=0, seed=run.config.seed)
+
+
+def _answers(run: EditorRun, states: Sequence[EditState]) -> list[str]:
+    """Ask the editor.
+
+    Raises:
+        EnvironmentFault: when an answer broke technically: a pass must not go on as if the editor had said nothing.
+    """
+    tasks = run.environment.place(states) if states else ()
+    episodes = [Episode(task, EMPTY, BARE, 0, child_seed(run.config.seed, "compile", task.id)) for task in tasks]
+    found = run.learner.run(episodes) if episodes else ()
+    if faults := [rollout.fault for rollout in found if rollout.fault is not None]:
+        raise EnvironmentFault(f"{len(faults)} answers of the editor broke, {offenders(faults)}")
+    return [rollout.turns[0].action if rollout.turns else "" for rollout in found]
+
+
+def _row(chain: Chain, state: EditState, answer: str, made: Attempt) -> dict[str, Any]:
+    return {
+        "step": chain.step,
+        "evidence": [unit.id for unit in state.units],
+        "answer": answer,
+        "action": made.action.name if made.action else "",
+        "invalid": made.invalid,
+        "message": made.message,
+        "skill": made.skill.hash,
+    }
 
 
 def worth(run: EditorRun, streams: Sequence[Stream], skills: Sequence[Skill]) -> list[Worth]:

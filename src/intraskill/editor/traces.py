@@ -86,7 +86,15 @@ def best_answer(
     return "NOOP", Attempt(Action("NOOP"), None, state.skill)
 
 
-def demonstrate(state: EditState, value: Value, firewall: Firewall, *, careless: float, seed: int) -> Trace:
+def demonstrate(
+    state: EditState,
+    value: Value,
+    firewall: Firewall,
+    *,
+    careless: float,
+    seed: int,
+    actions: Sequence[ActionName] = ACTIONS,
+) -> Trace:
     """Return the best answer, or with probability ``careless`` any valid one.
 
     Args:
@@ -95,13 +103,14 @@ def demonstrate(state: EditState, value: Value, firewall: Firewall, *, careless:
         firewall: what no chunk may hold.
         careless: share of arbitrary answers.
         seed: address of the draws.
+        actions: the actions that are allowed.
     """
-    answer, made = best_answer(state, value, firewall)
+    answer, made = best_answer(state, value, firewall, actions)
     if uniform(seed, "careless", state.id) < careless:
-        others = list(possible_answers(state.skill, state.drafts))
+        others = list(possible_answers(state.skill, state.drafts, actions))
         for k in range(len(others)):
             text = others[int(uniform(seed, "slip", state.id, k) * len(others))]
-            slip = attempt(text, state.skill, firewall, drafts=state.drafts)
+            slip = attempt(text, state.skill, firewall, drafts=state.drafts, actions=actions)
             if not slip.invalid:
                 answer, made = text, slip
                 break

@@ -55,8 +55,8 @@ class Passes:
     begun: int
 
 
-def train_editor(config: Config, monitor: Monitor | None = None) -> Path:
-    """Train an editor, or what is left of it, compare it on held-out streams, and return the run directory.
+def train_editor(config: Config, monitor: Monitor | None = None) -> EditorRun:
+    """Train an editor, or what is left of it, compare it on held-out streams, and return the run.
 
     Raises:
         IntraSkillError: with one clear sentence; what was saved stays, the same command continues.
@@ -73,7 +73,7 @@ def train_editor(config: Config, monitor: Monitor | None = None) -> Path:
             _evaluate(run)
         finally:
             run.metrics.close()
-    return run.root
+    return run
 
 
 def _train(run: EditorRun, directory: Path) -> None:
@@ -258,7 +258,7 @@ def _evaluate(run: EditorRun) -> None:
     found = worth(run, streams, [one.skill for one in compiled])
     for one in compiled:
         write_text(directory / f"{slug(one.stream)}.md", one.skill.to_markdown())
-    write_jsonl(directory / "edits.jsonl", [{"stream": one.stream, **row} for one in compiled for row in one.log])
+    write_jsonl(directory / "edits.jsonl", [row for one in compiled for row in one.log])
     write_jsonl(directory / "worth.jsonl", [to_json(one) for one in found])
     write_json(directory / "summary.json", {"streams": len(found), **to_json(summary(found))})
     seal(directory)

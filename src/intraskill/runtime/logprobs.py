@@ -39,13 +39,26 @@ class TokenLogprobs:
 
     Attributes:
         logprobs: (B, S) under the sampling temperature, with gradient; 0 on padding.
-        entropy: (B, S) of the distribution each token was drawn from, without gradient.
+        entropy: (B, S) of the distribution each token was drawn from; with gradient only when asked for.
         mask: (B, S) 1.0 on sampled tokens.
     """
 
     logprobs: torch.Tensor
     entropy: torch.Tensor
     mask: torch.Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """How the head scores n hidden states.
+
+    Attributes:
+        allowed: (n, W) packed sets of tokens that each was drawn from; all, when absent.
+        entropy_gradient: whether the entropy keeps its gradient.
+    """
+
+    allowed: torch.Tensor | None = None
+    entropy_gradient: bool = False
 
 
 def sampled_logprobs(rollouts: Sequence[Rollout], device: torch.device) -> torch.Tensor:
@@ -63,6 +76,7 @@ def batch_logprobs(
     layout: Layout = "dense",
     checkpoint_activations: bool = False,
     allowed: torch.Tensor | None = None,
+    entropy_gradient: bool = False,
 ) -> TokenLogprobs:
     """Return the log-probabilities of every sampled token of one micro-batch.
 
@@ -73,6 +87,7 @@ def batch_logprobs(
         layout: what is forwarded once; with ``prefix`` all prompts must be equal.
         checkpoint_activations: keep only what enters each layer, and recompute the rest backward.
         allowed: (n, W) packed sets of tokens that each sampled token was drawn from (`constrained`); all, when absent.
+        entropy_gradient: keep the gradient of the entropy, too.
 
     Raises:
         ValueError: if a rollout has no sampled token, or prompts differ although they should be shared.
@@ -86,13 +101,15 @@ def batch_logprobs(
         hidden, target_u, index_n = _tree_hidden(policy, rollouts, checkpoint_activations)
         if allowed is not None:
             allowed = allowed[_first_of_each(index_n)]
-        logprobs_u, entropy_u = _head(policy, hidden, target_u, temperature, allowed)
+        logprobs_u, entropy_u = _head(policy, hidden, target_u, temperature, Rows(allowed, entropy_gradient))
         logprobs_n, entropy_n = logprobs_u[index_n], entropy_u[index_n]
     else:
         forward = _shared_hidden if layout == "prefix" else _dense_hidden
         hidden = forward(policy, rollouts, checkpoint_activations)
         targets = [t for r in rollouts for t, kept in zip(r.token_ids, r.loss_mask, strict=True) if kept]
-        logprobs_n, entropy_n = _head(policy, hidden, torch.tensor(targets, device=device), temperature, allowed)
+        logprobs_n, entropy_n = _head(
+            policy, hidden, torch.tensor(targets, device=device), temperature, Rows(allowed, entropy_gradient)
+        )
     mask = (torch.arange(int(counts.max())) < counts[:, None]).to(device)
     blank = torch.zeros(mask.shape, dtype=logprobs_n.dtype, device=device)
     return TokenLogprobs(
@@ -190,40 +207,37 @@ def _recomputed(policy: Policy, checkpoints: bool, repeats: int = 1) -> Abstract
 
 
 def _head(
-    policy: Policy, hidden_nD: torch.Tensor, target_n: torch.Tensor, temperature: float, allowed_nW: torch.Tensor | None
+    policy: Policy, hidden_nD: torch.Tensor, target_n: torch.Tensor, temperature: float, rows: Rows
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Log-probability and entropy (n,) of each target; a large (n, V) never exists, forward or backward."""
     head = policy.head
-    if allowed_nW is not None:
-        allowed_nW = allowed_nW.to(hidden_nD.device)
+    if rows.allowed is not None:
+        rows = Rows(rows.allowed.to(hidden_nD.device), rows.entropy_gradient)
     if len(target_n) * head.weight.shape[0] <= _LOGITS_AT_ONCE:
-        return _score(head, hidden_nD, target_n, temperature, allowed_nW)
-    if type(head) is torch.nn.Linear and allowed_nW is None:
+        return _score(head, hidden_nD, target_n, temperature, rows)
+    if type(head) is torch.nn.Linear and rows.allowed is None and not rows.entropy_gradient:
         return _chunked(head, hidden_nD, target_n, temperature)
-    # An adapter on the head has no weight that a chunk of the vocabulary could be cut from; TRL's head knows no masks.
+    # An adapter on the head has no weight that a chunk of the vocabulary could be cut from; TRL's head knows no masks,
+    # and its entropy has no gradient.
     piece = max(1, _LOGITS_AT_ONCE // int(head.weight.shape[0]))
     hiddens, targets = torch.split(hidden_nD, piece), torch.split(target_n, piece)
-    sets = [None] * len(targets) if allowed_nW is None else torch.split(allowed_nW, piece)
+    sets = [None] * len(targets) if rows.allowed is None else torch.split(rows.allowed, piece)
     parts = [
-        checkpoint(_score, head, hidden, target, temperature, allowed, use_reentrant=False)
+        checkpoint(_score, head, hidden, target, temperature, Rows(allowed, rows.entropy_gradient), use_reentrant=False)
         for hidden, target, allowed in zip(hiddens, targets, sets, strict=True)
     ]
     return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
 
 
 def _score(
-    head: torch.nn.Module,
-    hidden_nD: torch.Tensor,
-    target_n: torch.Tensor,
-    temperature: float,
-    allowed_nW: torch.Tensor | None,
+    head: torch.nn.Module, hidden_nD: torch.Tensor, target_n: torch.Tensor, temperature: float, rows: Rows
 ) -> tuple[torch.Tensor, torch.Tensor]:
     logits = head(hidden_nD).float() / temperature
-    if allowed_nW is not None:
-        logits = logits.masked_fill(~unpacked(allowed_nW, logits.shape[1]), float("-inf"))
+    if rows.allowed is not None:
+        logits = logits.masked_fill(~unpacked(rows.allowed, logits.shape[1]), float("-inf"))
     logprobs = torch.log_softmax(logits, -1)
-    with torch.no_grad():
-        finite = logprobs if allowed_nW is None else logprobs.masked_fill(logprobs.isinf(), 0.0)
+    with torch.set_grad_enabled(rows.entropy_gradient and torch.is_grad_enabled()):
+        finite = logprobs if rows.allowed is None else logprobs.masked_fill(logprobs.isinf(), 0.0)
         entropy = -(logprobs.exp() * finite).sum(-1)
     return logprobs.gather(1, target_n[:, None])[:, 0], entropy
 

@@ -33,13 +33,16 @@ class SftSettings:
     """Every knob of a warm start.
 
     Attributes:
-        learning_rate: AdamW's, after a short linear warm-up, falling linearly to 0.
+        learning_rate: AdamW's, after a linear warm-up, falling to 0.
         batch: demonstrations per optimizer step.
         micro_batch: demonstrations per forward pass; on a CPU one is as fast as many, and pads nothing.
         epochs: passes over the demonstrations.
         lora: train an adapter and merge it once at the end; ``None`` trains all weights.
         threads: torch threads.
         seed: order of the demonstrations.
+        warmup: share of the steps that warm up, one step at least.
+        schedule: how the learning rate falls: ``linear`` or ``cosine``.
+        max_tokens: longest demonstration; ``None`` is what the model's positions hold.
     """
 
     learning_rate: float = 1e-3
@@ -49,10 +52,15 @@ class SftSettings:
     lora: LoraSettings | None = field(default_factory=LoraSettings)
     threads: int = 1
     seed: int = 0
+    warmup: float = 0.1
+    schedule: str = "linear"
+    max_tokens: int | None = None
 
     def __post_init__(self) -> None:
         if min(self.learning_rate, self.batch, self.micro_batch, self.epochs, self.threads) <= 0:
             raise ConfigError("every setting of a warm start must be positive")
+        if not 0 <= self.warmup < 1 or self.schedule not in ("linear", "cosine"):
+            raise ConfigError(f"warmup={self.warmup} must lie in [0, 1), schedule={self.schedule} be linear or cosine")
         if self.batch % self.micro_batch:
             raise ConfigError(f"micro_batch={self.micro_batch} does not divide batch={self.batch}")
 
@@ -89,6 +97,8 @@ def fine_tune(
     longest, positions = max(len(ids) for ids, _ in examples), policy.causal.config.max_position_embeddings
     if longest > positions:
         raise ConfigError(f"a demonstration has {longest} tokens, more than the model's {positions} positions")
+    if settings.max_tokens is not None and longest > settings.max_tokens:
+        raise ConfigError(f"a demonstration has {longest} tokens, more than the {settings.max_tokens} allowed")
     rows: list[dict[str, float]] = []
 
     def note(row: dict[str, float]) -> None:
@@ -153,8 +163,8 @@ def _configuration(settings: SftSettings, steps: int, scratch: Path) -> Any:
         gradient_accumulation_steps=settings.batch // settings.micro_batch,
         num_train_epochs=settings.epochs,
         learning_rate=settings.learning_rate,
-        warmup_steps=max(1, steps // 10),
-        lr_scheduler_type="linear",
+        warmup_steps=max(1, int(steps * settings.warmup)),
+        lr_scheduler_type=settings.schedule,
         logging_steps=1,
         save_strategy="no",
         report_to=[],

@@ -24,6 +24,7 @@ class TrainerSettings:
         epsilon_low: see `grpo.Objective`.
         epsilon_high: see `grpo.Objective`.
         beta: see `grpo.Objective`; the reference is the policy as first loaded.
+        entropy_coef: weight of the mean token entropy, which is subtracted from the loss.
         updates_per_batch: optimizer steps on the same rollouts.
         token_budget: most forwarded tokens of one micro-batch, padding included.
         shared_prefix: forward each group's prompt once instead of once per rollout.
@@ -52,6 +53,7 @@ class TrainerSettings:
     epsilon_low: float = 0.2
     epsilon_high: float = 0.2
     beta: float = 0.0
+    entropy_coef: float = 0.0
     updates_per_batch: int = 1
     token_budget: int = 4096
     shared_prefix: bool = True
@@ -72,8 +74,8 @@ class TrainerSettings:
         for name in (*positive, "max_new_tokens", "max_context", "rollout_batch", "workers"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} must be positive, got {getattr(self, name)}")
-        if self.weight_decay < 0 or self.warmup_steps < 0:
-            raise ConfigError("weight_decay and warmup_steps must not be negative")
+        if min(self.weight_decay, self.warmup_steps, self.entropy_coef) < 0:
+            raise ConfigError("weight_decay, warmup_steps and entropy_coef must not be negative")
         if self.loss not in LOSSES:
             raise ConfigError(f"unknown loss {self.loss!r}; use one of {', '.join(LOSSES)}")
         if self.self_check not in get_args(SelfCheck):

@@ -213,13 +213,16 @@ class Updater:
             objective, scored.logprobs, before, advantages, weights_BS=weights, reference_BS=reference
         )
         loss = reduce_losses(objective, losses, scored.mask, batch.totals)
+        if self.settings.entropy_coef:
+            share = (scored.entropy * scored.mask).sum() / batch.totals.tokens
+            loss = loss - self.settings.entropy_coef * share
         idle = index >= len(batch.micro) - batch.idle
         (loss * (0.0 if idle else self.together.scale)).backward()
         if idle:
             return _Part({}, now)
         sums = {
             "loss": loss.item(),
-            "entropy": float((scored.entropy * scored.mask).sum()),
+            "entropy": float((scored.entropy.detach() * scored.mask).sum()),
             "clipped": float((clipped_tokens(objective, now, before, advantages) * scored.mask).sum()),
             "gap": float(((before - sampled).abs() * scored.mask).sum()),
         }
@@ -250,6 +253,7 @@ class Updater:
                 layout=self.layout,
                 checkpoint_activations=s.checkpoint_activations,
                 allowed=None if self._constraint is None else self._constraint.allowed(rollouts),
+                entropy_gradient=s.entropy_coef > 0,
             )
         )
 

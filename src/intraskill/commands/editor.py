@@ -1,0 +1,164 @@
+"""`intraskill editor`: train a skill editor, warm it up on traces, and let it compile a skill from evidence."""
+
+import argparse
+import dataclasses
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from intraskill.commands import Verb
+from intraskill.config import Config
+from intraskill.method.errors import ConfigError
+
+Compose = Callable[[Sequence[str]], Config]
+ConfigBeside = Callable[[Path | None, list[str]], Config]
+
+
+def add(verb: Verb, compose: Compose, config_beside: ConfigBeside) -> None:
+    """Register the command; ``config_beside`` returns the config of a run directory plus overrides."""
+
+    def run(arguments: argparse.Namespace, overrides: list[str]) -> int:
+        if arguments.action == "run":
+            return _run(arguments, overrides, compose, config_beside)
+        act = {"train": _train, "sft": _sft, "traces": _traces}[arguments.action]
+        return act(arguments, compose(overrides))
+
+    parser = verb("editor", "train a policy that edits skills (Skill-α), and use it", run)
+    actions = parser.add_subparsers(required=True, dest="action", metavar="ACTION")
+    train = actions.add_parser("train", help="train an editor with rollback rewards, or continue")
+    train.add_argument("--dry-run", action="store_true", help="print what is read, tried and paid, and stop")
+    sft = actions.add_parser("sft", help="fine-tune policy.path on edit traces")
+    sft.add_argument("--traces", metavar="FILE", help="JSON lines of prompt and answer (default: synthetic ones)")
+    _amount(sft)
+    sft.add_argument("--out", required=True, metavar="DIR", help="where to write the weights")
+    sft.add_argument("--lr", type=float, default=5e-6, help="learning rate")
+    sft.add_argument("--batch", type=int, default=32, help="traces per optimizer step")
+    sft.add_argument("--epochs", type=int, default=3, help="passes over the traces")
+    sft.add_argument("--max-tokens", type=int, default=32768, help="longest trace, prompt included")
+    traces = actions.add_parser("traces", help="write synthetic edit traces and stop")
+    _amount(traces)
+    traces.add_argument("--out", required=True, metavar="FILE", help="JSON lines to write")
+    compile_ = actions.add_parser("run", help="compile a skill from evidence in one pass, without a reward")
+    compile_.add_argument(
+        "evidence", nargs="*", metavar="EVIDENCE", help=".md, .txt, .jsonl; default: held-out streams"
+    )
+    compile_.add_argument("--ckpt", required=True, metavar="DIR", help="an editor's run, or a model directory")
+    compile_.add_argument("--skill", metavar="FILE", help="skill to begin with (default: an empty one)")
+    compile_.add_argument("--out", required=True, metavar="PATH", help="skill file; a directory for held-out streams")
+
+
+def _amount(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--number", type=int, default=2000, metavar="N", help="synthetic traces")
+    parser.add_argument("--careless", type=float, default=0.2, metavar="P", help="share of arbitrary answers")
+
+
+def _train(arguments: argparse.Namespace, config: Config) -> int:
+    from rich.console import Console
+
+    from intraskill.report.editor import editor_plan, editor_tables
+
+    console = Console()
+    if arguments.dry_run:
+        console.print(editor_plan(config), highlight=False)
+        return 0
+    from intraskill.editor.training import train_editor
+    from intraskill.report.live import monitor
+
+    with monitor() as watcher:
+        run = train_editor(config, watcher)
+    for table in editor_tables(run.root):
+        console.print(table, highlight=False)
+    trials = run.trials
+    sys.stdout.write(f"Trials: {trials.asked} asked of the worker, {trials.found} known already\n")
+    if trials.faults:
+        sys.stdout.write(f"{len(trials.faults)} trials without a score, the last: {trials.faults[0]}\n")
+    sys.stdout.write(f"Next: intraskill editor run --ckpt {run.root} EVIDENCE… --out skill.md\n")
+    return 0
+
+
+def _checked_amount(arguments: argparse.Namespace) -> None:
+    if arguments.number < 1 or not 0 <= arguments.careless <= 1:
+        raise ConfigError(f"--number={arguments.number} must be 1 or more, --careless={arguments.careless} in [0, 1]")
+
+
+def _traces(arguments: argparse.Namespace, config: Config) -> int:
+    from intraskill.editor.warm_start import synthetic_traces, write_traces
+
+    _checked_amount(arguments)
+    out = Path(arguments.out)
+    pairs = synthetic_traces(config, arguments.number, careless=arguments.careless, root=out.parent)
+    write_traces(out, pairs)
+    sys.stdout.write(f"{len(pairs)} traces in {out}\n")
+    return 0
+
+
+def _sft(arguments: argparse.Namespace, config: Config) -> int:
+    from transformers.utils import logging
+
+    from intraskill.assembly import policy_directory
+    from intraskill.editor import warm_start
+    from intraskill.runtime.policy import LoraSettings
+    from intraskill.runtime.sft import SftSettings, fine_tune
+
+    _checked_amount(arguments)
+    out = Path(arguments.out)
+    if out.exists():
+        raise ConfigError(f"{out} exists already; choose another directory, or delete it to make it anew")
+    logging.disable_progress_bar()
+    lora = LoraSettings(config.policy.lora_rank, config.policy.lora_alpha) if config.policy.lora_rank else None
+    settings = SftSettings(
+        learning_rate=arguments.lr,
+        batch=arguments.batch,
+        epochs=arguments.epochs,
+        lora=lora,
+        threads=config.threads,
+        seed=config.seed,
+        warmup=0.05,
+        schedule="cosine",
+        max_tokens=arguments.max_tokens,
+    )
+    if arguments.traces:
+        pairs = warm_start.read_traces(Path(arguments.traces))
+    else:
+        pairs = warm_start.synthetic_traces(config, arguments.number, careless=arguments.careless, root=out.parent)
+    examples = warm_start.encoded(pairs, warm_start.codec_of(config))
+    sys.stdout.write(f"{len(examples)} traces, {sum(len(ids) for ids, _ in examples):,} tokens\n")
+    fine_tune(policy_directory(config.policy.path), examples, out, settings, _print)
+    sys.stdout.write(f"Weights: {out}\nNext: intraskill editor train … policy.path={out}\n")
+    return 0
+
+
+def _print(row: dict[str, float]) -> None:
+    sys.stdout.write(f"step {row['step']:.0f}: loss {row['loss']:.3f}, {row['seconds']:.0f} s\n")
+    sys.stdout.flush()
+
+
+def _run(arguments: argparse.Namespace, overrides: list[str], compose: Compose, config_beside: ConfigBeside) -> int:
+    from intraskill.editor.compiling import compile_files, compile_held_out
+    from intraskill.method.skill import Skill, parse_skill
+    from intraskill.provenance import skill_file
+    from intraskill.report.live import monitor
+
+    ckpt, out = Path(arguments.ckpt), Path(arguments.out)
+    trained = (ckpt / "plan.json").is_file()
+    config = config_beside(ckpt, overrides) if trained else compose([*overrides, f"policy.path={ckpt}"])
+    checkpoint = ckpt / "editor" / "checkpoint" if trained else None
+    skill = parse_skill(skill_file(arguments.skill).read_text(encoding="utf-8")) if arguments.skill else Skill("")
+    config = dataclasses.replace(config, run_dir=str(out.parent))
+    with monitor() as watcher:
+        if arguments.evidence:
+            files = [Path(name) for name in arguments.evidence]
+            found = [compile_files(config, checkpoint, files, skill, out, watcher)]
+        elif arguments.skill:
+            raise ConfigError("--skill goes with EVIDENCE; held-out streams bring their own")
+        else:
+            found = compile_held_out(config, checkpoint, out, watcher)
+    for one in found:
+        rows = one.log
+        taken = sum(not row["invalid"] and row["action"] != "NOOP" for row in rows)
+        sys.stdout.write(
+            f"{one.stream}: {len(rows)} steps, {taken} edits, {sum(bool(row['invalid']) for row in rows)} invalid, "
+            f"{len(one.skill.chunks)} chunks\n"
+        )
+    sys.stdout.write(f"Written: {out}\n")
+    return 0

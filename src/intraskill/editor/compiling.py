@@ -1,0 +1,74 @@
+"""Compile skills from evidence in one pass without a reward; a killed pass goes on without asking twice."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from intraskill.config import Config
+from intraskill.editor.assembly import EditorRun, editor_bench, limits_of, streams_of
+from intraskill.editor.domain import Stream
+from intraskill.editor.files import file_workbench
+from intraskill.editor.passes import Compiled, compile_streams
+from intraskill.editor.training import slug
+from intraskill.method.errors import ArtifactError, ConfigError
+from intraskill.method.skill import Skill
+from intraskill.runtime.run_directory import PartialLog, write_text
+from intraskill.runtime.run_lock import locked
+from intraskill.runtime.tracking import Monitor
+
+LOG = "edits.jsonl"
+
+
+def compile_files(
+    config: Config, checkpoint: Path | None, paths: Sequence[Path], skill: Skill, out: Path, monitor: Monitor
+) -> Compiled:
+    """Compile one skill from files and write it to ``out``, beside a log of every edit.
+
+    Args:
+        config: editor and limits.
+        checkpoint: a trained editor's weights on top of ``policy.path``; ``None`` for the weights there.
+        paths: documents and trajectories, in order.
+        skill: z_0.
+        out: the skill file.
+        monitor: whoever watches.
+
+    Raises:
+        ConfigError: when ``out`` exists, or for evidence that cannot be read.
+        ArtifactError: when an unfinished log beside it is of another pass.
+    """
+    out.parent.mkdir(parents=True, exist_ok=True)
+    if out.exists():
+        raise ConfigError(f"{out} exists already; choose another file, or delete it to make it anew")
+    workbench = file_workbench(paths, skill, limits_of(config))
+    run = editor_bench(config, out.parent, monitor, workbench)
+    (compiled,) = _compiled(run, checkpoint, workbench.domain.streams("held_out"), out.with_name(f"{out.stem}.{LOG}"))
+    write_text(out, compiled.skill.to_markdown())
+    return compiled
+
+
+def compile_held_out(config: Config, checkpoint: Path | None, out: Path, monitor: Monitor) -> list[Compiled]:
+    """Compile one skill from each held-out stream of the domain into the directory ``out``.
+
+    Raises:
+        ConfigError: when ``out`` is a file.
+        ArtifactError: when an unfinished log in it is of another pass.
+    """
+    if out.is_file():
+        raise ConfigError(f"{out} is a file; the held-out streams give many skills, name a directory")
+    out.mkdir(parents=True, exist_ok=True)
+    run = editor_bench(config, out, monitor)
+    found = _compiled(run, checkpoint, streams_of(run, "held_out"), out / LOG)
+    for one in found:
+        write_text(out / f"{slug(one.stream)}.md", one.skill.to_markdown())
+    return found
+
+
+def _compiled(run: EditorRun, checkpoint: Path | None, streams: Sequence[Stream], path: Path) -> list[Compiled]:
+    if checkpoint is not None:
+        if not checkpoint.is_dir():
+            raise ArtifactError(f"{checkpoint} does not exist; finish the editor's training first")
+        run.learner.load(checkpoint)
+    with locked(path.parent):
+        log = PartialLog(path)
+        found = compile_streams(run, streams, log)
+        log.commit()
+    return found

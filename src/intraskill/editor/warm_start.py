@@ -1,0 +1,133 @@
+"""The supervised warm start of an editor: edit traces over a domain's train streams, encoded as rollouts see them.
+
+A trace file holds one JSON object per line, ``{"prompt": what the editor reads, "answer": what it should write}``.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, cast
+
+from intraskill.assembly import policy_directory
+from intraskill.config import Config, check
+from intraskill.editor.assembly import allowed_actions, limits_of, workbench_of
+from intraskill.editor.domain import KnowsWorth, Workbench
+from intraskill.editor.environment import EditorEnvironment
+from intraskill.editor.prompt import PromptSize, user_prompt
+from intraskill.editor.states import begin, next_state
+from intraskill.editor.traces import Trace, demonstrate
+from intraskill.method.errors import ArtifactError, ConfigError, SplitError, offenders
+from intraskill.method.evidence import Order
+from intraskill.method.firewall import Firewall, Secrets
+from intraskill.method.randomness import shuffled
+from intraskill.runtime.run_directory import read_jsonl, write_jsonl
+
+Pair = tuple[str, str]
+"""A user prompt and the answer to it."""
+
+
+def synthetic_traces(config: Config, number: int, *, careless: float, root: Path) -> list[Pair]:
+    """Return ``number`` demonstrated edits over the domain's train streams, in an order drawn by address.
+
+    Args:
+        config: domain, limits, seed, and the policy whose tokenizer measures prompts.
+        number: how many.
+        careless: share of arbitrary answers.
+        root: where the domain may keep files.
+
+    Raises:
+        ConfigError: for a domain in which the right answers are not known.
+        SplitError: for a domain without train streams.
+    """
+    check(config)
+    workbench = workbench_of(config, root)
+    if not isinstance(workbench.domain, KnowsWorth):
+        raise ConfigError(
+            f"the right edits of editor.domain={config.editor.domain} are not known; give --traces FILE of your own"
+        )
+    size = codec_and_size(config, environment_of(config, workbench))[1]
+    found = islice(_traces(config, workbench, size, careless), number)
+    return [(user_prompt(one.state.skill, one.state.units, one.state.drafts), one.answer) for one in found]
+
+
+def _traces(config: Config, workbench: Workbench, size: PromptSize, careless: float) -> Iterator[Trace]:
+    domain, limits, seed = workbench.domain, limits_of(config), config.seed
+    streams = {stream.id: stream for stream in domain.streams("train")}
+    if not streams:
+        raise SplitError(f"editor.domain={config.editor.domain} has no train streams; give it more evidence")
+    firewall, order, tour = Firewall(domain.secrets), cast(Order, config.editor.order), 0
+    worth, actions = cast(KnowsWorth, domain), allowed_actions(config.editor.actions)
+    while True:
+        for stream_id in shuffled(streams, seed, "traces", tour):
+            value = worth.value(stream_id)
+            chain = begin(streams[stream_id], tour, order=order, seed=seed)
+            while chain.rest:
+                state = next_state(chain, domain, limits, size, anchors=0, seed=seed)
+                trace = demonstrate(state, value, firewall, careless=careless, seed=seed, actions=actions)
+                yield trace
+                chain = chain.after(trace.skill, len(state.units))
+        tour += 1
+
+
+def environment_of(config: Config, workbench: Workbench) -> EditorEnvironment:
+    """Return the environment whose prompts an editor is to answer."""
+    actions = allowed_actions(config.editor.actions)
+    return EditorEnvironment(Firewall(workbench.domain.secrets), actions, terse=config.editor.terse)
+
+
+def codec_and_size(config: Config, environment: EditorEnvironment) -> tuple[Any, PromptSize]:
+    """Return the chat codec of ``policy.path`` for an environment, and how long its prompts are; loads no weights."""
+    from transformers import AutoTokenizer
+
+    from intraskill.runtime.chat import ChatCodec
+
+    tokenizer = AutoTokenizer.from_pretrained(policy_directory(config.policy.path), local_files_only=True)
+    codec = ChatCodec(tokenizer, environment.tools, system=environment.system)
+
+    def count(text: str) -> int:
+        return len(tokenizer.encode(text, add_special_tokens=False))
+
+    return codec, PromptSize(count, len(codec.prompt("", "")))
+
+
+def encoded(pairs: Sequence[Pair], codec: Any) -> list[tuple[list[int], list[int]]]:
+    """Return token ids (T,) and masks (T,) that are 1 on the answer and its end mark."""
+    examples = []
+    for prompt, answer in pairs:
+        before, own = codec.prompt("", prompt), codec.action(answer)
+        examples.append(([*before, *own], [0] * len(before) + [1] * len(own)))
+    return examples
+
+
+def write_traces(path: Path, pairs: Sequence[Pair]) -> None:
+    """Write a trace file, whole or not at all."""
+    write_jsonl(path, [{"prompt": prompt, "answer": answer} for prompt, answer in pairs])
+
+
+def read_traces(path: Path) -> list[Pair]:
+    """Read a trace file.
+
+    Raises:
+        ArtifactError: naming the lines that are no traces, or when there is none.
+    """
+    rows = read_jsonl(path)
+    wrong = [f"line {number}" for number, row in enumerate(rows, 1) if not _is_trace(row)]
+    if wrong or not rows:
+        raise ArtifactError(
+            f'{path} holds {len(wrong)} lines that are no traces, {offenders(wrong)}; each is {{"prompt": "…", '
+            '"answer": "…"}, and one at least'
+        )
+    return [(row["prompt"], row["answer"]) for row in rows]
+
+
+def _is_trace(row: Any) -> bool:
+    keyed = isinstance(row, dict) and set(row) == {"prompt", "answer"}
+    return keyed and all(isinstance(text, str) and text for text in row.values())
+
+
+def codec_of(config: Config) -> Any:
+    """Return the chat codec of ``policy.path`` for this config's editor."""
+    environment = EditorEnvironment(
+        Firewall(Secrets()), allowed_actions(config.editor.actions), terse=config.editor.terse
+    )
+    return codec_and_size(config, environment)[0]

@@ -1,0 +1,86 @@
+"""Tables of an editor: what a run will read, try and pay; what it took, and what it adds on held-out streams."""
+
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from intraskill.config import Config
+from intraskill.editor.assembly import allowed_actions, limits_of
+from intraskill.report.tables import interval
+from intraskill.runtime.run_directory import read_json
+from intraskill.runtime.tracking import Metrics
+
+
+def editor_plan(config: Config) -> Table:
+    """Return what `intraskill editor train` will do; reads no weights and no evidence.
+
+    Raises:
+        ConfigError: for a config that makes no sense.
+    """
+    limits, actions = limits_of(config), allowed_actions(config.editor.actions)
+    editor, grpo, rollout = config.editor, config.grpo, config.rollout
+    states, answers = grpo.groups_per_step, grpo.groups_per_step * grpo.group_size
+    trials = (answers + states) * editor.anchors
+    held_out = f"streams, each compiled once; z_0 and z_T on every probe × {editor.eval_repeats}"
+    rows = [
+        ("editor", config.policy.path, f"{config.policy.dtype}, on {config.policy.device}"),
+        ("domain", editor.domain, f"evidence in {editor.order} order"),
+        ("actions", len(actions), ", ".join(actions)),
+        ("optimizer steps", editor.steps, f"lr {grpo.lr:g}, entropy {grpo.entropy_coef:g}, KL {grpo.kl_beta:g}"),
+        ("edit states per step", states, f"each reads ≤ {limits.batch} pieces of ≤ {limits.characters:,} characters"),
+        ("answers per step", answers, f"{grpo.group_size} per state at temperature {rollout.temperature:g}"),
+        ("tokens per answer", rollout.max_new_tokens, f"at most, after a prompt of ≤ {limits.tokens:,}"),
+        ("worker calls per step", f"≤ {trials:,}", f"control and edits × {editor.anchors} anchors, equal ones once"),
+        ("worker calls", f"≤ {trials * editor.steps:,}", f"reward: {editor.reward}"),
+        ("held out", editor.eval_streams, held_out),
+    ]  # fmt: skip
+    return _table("Resolved plan of the editor", ("what", "how many", "how"), rows)
+
+
+def editor_tables(root: Path) -> list[Table]:
+    """Return the closing tables of a finished run."""
+    rows = [row for row in Metrics(root / "metrics.jsonl").rows() if row["stage"] == "editor"]
+    tables = [_shares(rows)] if rows else []
+    if (root / "final" / "summary.json").exists():
+        found = read_json(root / "final" / "summary.json")
+        lines = [(name, interval(found[name], signed=name == "gain")) for name in ("before", "after", "gain")]
+        title = f"Held-out score, means over {found['streams']} streams (95 % intervals)"
+        tables.append(_table(title, ("what", "score"), lines))
+    return tables
+
+
+def _shares(rows: list[dict[str, Any]]) -> Table:
+    """Shares of actions and invalid answers, over the first and the last quarter of the steps."""
+    quarter = max(1, len(rows) // 4)
+    early, late = (_counts(part) for part in (rows[:quarter], rows[-quarter:]))
+    lines = [
+        (name, f"{early.get(name, 0) / _total(early):.3f}", f"{late.get(name, 0) / _total(late):.3f}")
+        for name in sorted({*early, *late})
+    ]
+    return _table("Shares of all answers", ("answer", f"first {quarter} steps", f"last {quarter} steps"), lines)
+
+
+def _counts(rows: list[dict[str, Any]]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for row in rows:
+        for key, value in row.items():
+            kind, _, name = key.removeprefix("editor/").partition("_")
+            if kind == "action":
+                found[name.upper()] = found.get(name.upper(), 0) + value
+            elif kind == "invalid":
+                found[f"invalid: {name}"] = found.get(f"invalid: {name}", 0) + value
+    return found
+
+
+def _total(counts: dict[str, int]) -> int:
+    return max(1, sum(counts.values()))
+
+
+def _table(title: str, columns: tuple[str, ...], rows: list[Any]) -> Table:
+    table = Table(title=title, title_justify="left")
+    for number, name in enumerate(columns):
+        table.add_column(name, justify="right" if number == 1 else "left")
+    for row in rows:
+        table.add_row(*(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row))
+    return table
