@@ -182,8 +182,9 @@ class History:
     def _nearest(self, key: str, found: Mapping[str, object]) -> str:
         titles = [chunk.title for chunk in self.chunks.values()]
         rounds = [version.directory.name for version in self.versions]
-        near = difflib.get_close_matches(key, [*found, *titles, *rounds], n=3, cutoff=0.4)
-        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+        begins = {name[: len(key)].lower(): name for name in (*found, *titles, *rounds)}  # a key may be a prefix
+        near = difflib.get_close_matches(key.lower(), begins, n=3, cutoff=0.6)
+        hint = f"; did you mean {' or '.join(repr(begins[start]) for start in near)}?" if near else ""
         return f"{hint}; its rounds are {rounds[0]} to {rounds[-1]}, `intraskill skill log {self.root}` shows all"
 
 

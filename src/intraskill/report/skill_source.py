@@ -73,12 +73,14 @@ def run_version(name: str) -> tuple[History, Version]:
 
 
 def skill_file(name: str) -> Path:
-    """Return the document that a word names, readable as a skill or not; one in a sealed round is compared with it.
+    """Return the document that a word names, readable as a skill or not; a sealed one is verified.
+
+    A round that is not sealed yet is a place to look at too.
 
     Raises:
         ArtifactError: as `skill_source`.
     """
-    path = Path(name)
+    path = Path(name) / "skill.md" if (Path(name) / "skill.md").is_file() else Path(name)
     if not path.is_file():
         return skill_source(name).path
     if is_sealed(path.parent):
