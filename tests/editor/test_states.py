@@ -1,0 +1,56 @@
+"""What an editor sees: prompts within their limit, drafts counted, evidence cut where one piece is too long."""
+
+import pytest
+
+from intraskill.editor.domains.planted import PlantedDomain
+from intraskill.editor.prompt import PromptSize
+from intraskill.editor.states import Chain, next_state
+from intraskill.method.errors import ConfigError
+from intraskill.method.evidence import EvidenceLimits, Unit
+from intraskill.method.skill import Chunk, Skill
+
+WORDS = PromptSize(lambda text: len(text.split()), around=10)
+SKILL = Skill("", (Chunk("One", "a b c"),))
+DOMAIN = PlantedDomain(worlds=2, held_out=1)
+
+
+def unit(number, words, drafts=()):
+    return Unit(f"u{number}", "experience", " ".join(["w"] * words), (f"world-0/size/red/{number}",), drafts)
+
+
+def state(units, tokens, batch=4, anchors=1):
+    limits = EvidenceLimits(batch=batch, tokens=tokens)
+    return next_state(Chain("c", SKILL, tuple(units)), DOMAIN, limits, WORDS, anchors=anchors, seed=0)
+
+
+def test_as_many_pieces_as_the_prompt_holds_are_read_and_the_rest_waits():
+    pieces = [unit(k, 20) for k in range(6)]
+    assert len(state(pieces, 1000).units) == 4
+    assert len(state(pieces, 70).units) == 2
+
+
+def test_drafts_count_against_the_prompt():
+    drafts = tuple(Chunk(f"Draft {k}", "x " * 29 + "x") for k in range(2))
+    plain, drafted = [unit(k, 5) for k in range(4)], [unit(k, 5, drafts[k % 2 : k % 2 + 1]) for k in range(4)]
+    assert len(state(plain, 70).units) == 4
+    assert len(state(drafted, 70).units) == 1
+
+
+@pytest.mark.parametrize("tokens", [40, 60, 100])
+def test_evidence_longer_than_the_prompt_is_cut_marked_and_fits(tokens):
+    found = state([unit(0, 500)], tokens)
+    assert found.units[0].text.endswith("[…]")
+    assert WORDS.of(SKILL, found.units, found.drafts) <= tokens
+
+
+def test_a_skill_that_fills_the_prompt_is_refused():
+    with pytest.raises(ConfigError, match="tokens for evidence"):
+        state([unit(0, 5)], 15)
+
+
+def test_anchors_are_drawn_by_address_and_at_most_as_many_as_named():
+    pieces = [unit(k, 5) for k in range(4)]
+    assert [q.id for q in state(pieces, 1000, anchors=2).anchors] == [
+        q.id for q in state(pieces, 1000, anchors=2).anchors
+    ]
+    assert [len(state(pieces, 1000, anchors=k).anchors) for k in (1, 3, 9)] == [1, 3, 4]
