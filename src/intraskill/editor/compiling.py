@@ -1,6 +1,6 @@
 """Compile skills from evidence in one pass without a reward; a killed pass goes on without asking twice."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from intraskill.config import Config
@@ -40,8 +40,8 @@ def compile_files(
         raise ConfigError(f"{out} exists already; choose another file, or delete it to make it anew")
     workbench = file_workbench(paths, skill, limits_of(config))
     run = editor_bench(config, out.parent, monitor, workbench)
-    (compiled,) = _compiled(run, checkpoint, workbench.domain.streams("held_out"), out.with_name(f"{out.stem}.{LOG}"))
-    write_text(out, compiled.skill.to_markdown())
+    (stream,) = workbench.domain.streams("held_out")
+    (compiled,) = _compiled(run, checkpoint, {out: stream}, out.with_name(f"{out.stem}.{LOG}"))
     return compiled
 
 
@@ -56,19 +56,20 @@ def compile_held_out(config: Config, checkpoint: Path | None, out: Path, monitor
         raise ConfigError(f"{out} is a file; the held-out streams give many skills, name a directory")
     out.mkdir(parents=True, exist_ok=True)
     run = editor_bench(config, out, monitor)
-    found = _compiled(run, checkpoint, streams_of(run, "held_out"), out / LOG)
-    for one in found:
-        write_text(out / f"{slug(one.stream)}.md", one.skill.to_markdown())
-    return found
+    streams = {out / f"{slug(stream.id)}.md": stream for stream in streams_of(run, "held_out")}
+    return _compiled(run, checkpoint, streams, out / LOG)
 
 
-def _compiled(run: EditorRun, checkpoint: Path | None, streams: Sequence[Stream], path: Path) -> list[Compiled]:
+def _compiled(run: EditorRun, checkpoint: Path | None, streams: Mapping[Path, Stream], path: Path) -> list[Compiled]:
+    """Compile and write each stream's skill; the log takes its final name last, so that a killed pass finds it."""
     if checkpoint is not None:
         if not checkpoint.is_dir():
             raise ArtifactError(f"{checkpoint} does not exist; finish the editor's training first")
         run.learner.load(checkpoint)
     with locked(path.parent):
         log = PartialLog(path)
-        found = compile_streams(run, streams, log)
+        found = compile_streams(run, list(streams.values()), log)
+        for out, one in zip(streams, found, strict=True):
+            write_text(out, one.skill.to_markdown())
         log.commit()
     return found

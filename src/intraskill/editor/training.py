@@ -79,6 +79,10 @@ def train_editor(config: Config, monitor: Monitor | None = None) -> EditorRun:
 def _train(run: EditorRun, directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     log, states, steps = PartialLog(directory / "train.jsonl"), run.root / "train_state", run.config.editor.steps
+    if log.path.exists():  # killed between the last step and the seal
+        run.learner.load(directory / "checkpoint")
+        seal(directory)
+        return
     first, lines, passes = _resume(run, states)
     log.keep(lines)
     run.metrics.rewind(0, "editor", first)
