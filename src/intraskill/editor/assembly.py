@@ -132,11 +132,10 @@ def workbench_of(config: Config, root: Path) -> Workbench:
 
 def prompt_size(learner: Learner, environment: EditorEnvironment) -> PromptSize:
     """Return how the editor's tokenizer and chat template count; an editor without one counts words."""
-    local = getattr(learner, "local", learner)
-    policy = getattr(local, "policy", None)
-    if policy is None:
+    policy, codec = getattr(learner, "policy", None), getattr(learner, "codec", None)
+    if policy is None or codec is None:
         return PromptSize(lambda text: len(text.split()), len(environment.system.split()))
-    tokenizer, empty = policy.tokenizer, len(local.codec.prompt("", ""))
+    tokenizer, empty = policy.tokenizer, len(codec.prompt("", ""))
     return PromptSize(lambda text: len(tokenizer.encode(text, add_special_tokens=False)), empty)
 
 

@@ -94,11 +94,7 @@ def fine_tune(
         raise NothingToLearnError(f"{len(empty)} of {len(examples)} demonstrations teach nothing, {offenders(empty)}")
     torch.set_num_threads(settings.threads)
     policy = load_policy(start, lora=settings.lora)
-    longest, positions = max(len(ids) for ids, _ in examples), policy.causal.config.max_position_embeddings
-    if longest > positions:
-        raise ConfigError(f"a demonstration has {longest} tokens, more than the model's {positions} positions")
-    if settings.max_tokens is not None and longest > settings.max_tokens:
-        raise ConfigError(f"a demonstration has {longest} tokens, more than the {settings.max_tokens} allowed")
+    _check_lengths(examples, policy.causal.config.max_position_embeddings, settings.max_tokens)
     rows: list[dict[str, float]] = []
 
     def note(row: dict[str, float]) -> None:
@@ -117,6 +113,14 @@ def fine_tune(
         facts = {"start": str(start), "examples": len(examples), "settings": asdict(settings), "rows": rows}
         (aside / RECORD).write_text(json.dumps(facts, indent=2) + "\n")
     return rows
+
+
+def _check_lengths(examples: Sequence[Example], positions: int, allowed: int | None) -> None:
+    longest = max(len(ids) for ids, _ in examples)
+    if longest > positions:
+        raise ConfigError(f"a demonstration has {longest} tokens, more than the model's {positions} positions")
+    if allowed is not None and longest > allowed:
+        raise ConfigError(f"a demonstration has {longest} tokens, more than the {allowed} allowed")
 
 
 def _trainer(
