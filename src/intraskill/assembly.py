@@ -195,13 +195,16 @@ def _torch_learner(config: Config, environment: Environment) -> Learner:
     return local if ranks is None else led(local, ranks, elsewhere=rollout.engine != "torch")
 
 
+SHIPPED_POLICIES = ("tiny", "tiny_editor")
+
+
 def policy_directory(path: str) -> Path:
     """Return the directory of the start weights.
 
     Raises:
         ConfigError: when there is none.
     """
-    directory = PACKAGE / "policies" / "tiny" if path == "tiny" else Path(path)
+    directory = PACKAGE / "policies" / path if path in SHIPPED_POLICIES else Path(path)
     if not directory.is_dir():
         raise ConfigError(
             f"policy.path={path}: {directory} is not a directory; give one that holds config.json, or let "

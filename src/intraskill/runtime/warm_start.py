@@ -6,7 +6,6 @@ auxiliary next-token loss on all tokens made it learn far faster than the action
 
 import hashlib
 import json
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -20,8 +19,7 @@ from intraskill.environments.shopworld.plain.vocabulary import BRANDS, COLORS, D
 from intraskill.method.randomness import child_seed, uniform
 from intraskill.runtime.chat import BASE_SYSTEM, ChatCodec
 from intraskill.runtime.demonstrations import Demonstration, Mix, demonstrate
-from intraskill.runtime.muon import Muon
-from intraskill.runtime.replicas import Replicas
+from intraskill.runtime.fitting import Fit, fit
 
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 SKELETONS = (
@@ -124,7 +122,7 @@ def build_tokenizer(texts: Sequence[str], vocabulary: int) -> PreTrainedTokenize
     return fast
 
 
-def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
+def build_model(recipe: Fit, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
     """Return a randomly initialised model; the global generator is seeded here and nowhere else."""
     torch.manual_seed(recipe.seed)
     config = Qwen3Config(
@@ -177,19 +175,8 @@ def train(recipe: Recipe, out: Path, log: Callable[[dict[str, float]], None], st
         tokenizer = PreTrainedTokenizerFast.from_pretrained(start)
         model = Qwen3ForCausalLM.from_pretrained(start, dtype=torch.float32)
     codec = ChatCodec(tokenizer, worlds[0].tools)
-    optimizers, replicas = _optimizers(recipe, model), Replicas(model, recipe.threads)
-    stream, started = demonstrations(recipe, worlds), time.monotonic()
-    out.mkdir(parents=True, exist_ok=True)
-    with (out / "training.jsonl").open("w") as rows:
-        for step in range(recipe.steps):
-            scale = min(1.0, (step + 1) / 30) * min(1.0, max(0.02, 2 * (1 - step / recipe.steps)))
-            batch = [encode(next(stream), codec) for _ in range(recipe.batch)]
-            row = _step(replicas, optimizers, batch, recipe, scale)
-            if (step + 1) % 20 == 0:
-                row = {"step": step + 1, **row, "seconds": round(time.monotonic() - started, 1)}
-                rows.write(json.dumps(row) + "\n")
-                rows.flush()
-                log(row)
+    examples = (encode(demo, codec) for demo in demonstrations(recipe, worlds))
+    fit(model, examples, recipe, out, log)
     model.to(torch.bfloat16).save_pretrained(out)
     tokenizer.save_pretrained(out)
     before = json.loads((start / "recipe.json").read_text()) if start else None
@@ -202,60 +189,3 @@ def _new_tokenizer(recipe: Recipe, worlds: Sequence[ShopWorld]) -> PreTrainedTok
     sample = [next(stream) for _ in range(600)]
     texts = [demo.skill_text for demo in sample] + [m["content"] for demo in sample for m in demo.messages]
     return build_tokenizer([*texts, *(_FIXED_TEXTS * 40)], recipe.vocabulary)
-
-
-def _optimizers(recipe: Recipe, model: Qwen3ForCausalLM) -> list[torch.optim.Optimizer]:
-    matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name]
-    others = [p for name, p in model.named_parameters() if p.ndim != 2 or "embed" in name]
-    muon = Muon(matrices, lr=recipe.muon_rate)
-    adam = torch.optim.AdamW(others, lr=recipe.learning_rate, betas=(0.9, 0.95), weight_decay=0.01)
-    for optimizer in (muon, adam):
-        for group in optimizer.param_groups:
-            group["base"] = group["lr"]
-    return [muon, adam]
-
-
-def _step(
-    replicas: Replicas[Qwen3ForCausalLM],
-    optimizers: list[torch.optim.Optimizer],
-    batch: list[tuple[list[int], list[int]]],
-    recipe: Recipe,
-    scale: float,
-) -> dict[str, float]:
-    batch.sort(key=lambda pair: len(pair[0]))
-    actions = sum(sum(mask) for _, mask in batch)
-    others = sum(len(ids) for ids, _ in batch) - actions
-
-    def backward(index: int, part: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-        model, (ids, mask) = replicas.models[index], part
-        hidden = model.model(input_ids=ids, use_cache=False).last_hidden_state[:, :-1]
-        targets, kind = ids[:, 1:], mask[:, 1:]
-        action, other = (
-            torch.nn.functional.cross_entropy(model.lm_head(hidden[kind == k]), targets[kind == k], reduction="sum") / n
-            for k, n in ((1, actions), (0, others))
-        )
-        (action + recipe.auxiliary * other).backward()
-        return torch.stack([action, other]).detach()
-
-    total = torch.stack(replicas.map(backward, list(_micro_batches(batch, recipe.micro_tokens)))).sum(0)
-    torch.nn.utils.clip_grad_norm_(replicas.models[0].parameters(), 1.0)
-    for optimizer in optimizers:
-        for group in optimizer.param_groups:
-            group["lr"] = group["base"] * scale
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-    return {"action_loss": round(float(total[0]), 5), "other_loss": round(float(total[1]), 4)}
-
-
-def _micro_batches(
-    batch: list[tuple[list[int], list[int]]], budget: int
-) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield right-padded (B, T) ids and masks; padding has mask -1. Causal attention needs no attention mask."""
-    rest = list(batch)
-    while rest:
-        size = max(1, min(len(rest), budget // len(rest[0][0])))
-        part, rest = rest[:size], rest[size:]
-        length = max(len(ids) for ids, _ in part)
-        ids = torch.tensor([row + [0] * (length - len(row)) for row, _ in part])
-        mask = torch.tensor([row + [-1] * (length - len(row)) for _, row in part])
-        yield ids, mask

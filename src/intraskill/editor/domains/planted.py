@@ -20,7 +20,7 @@ from statistics import fmean
 
 from intraskill.config import Config
 from intraskill.editor.domain import Answer, Job, Part, Query, Stream, Workbench
-from intraskill.editor.domains.planted_rules import CASES, TOPICS, Quality, read_rule, rule_chunk
+from intraskill.editor.domains.planted_rules import CASES, TOPICS, Quality, Rule, read_rule, rule_chunk
 from intraskill.method.errors import ConfigError, SplitError
 from intraskill.method.evidence import Unit
 from intraskill.method.firewall import Secrets
@@ -89,7 +89,8 @@ class PlantedDomain:
         topics = World(self.seed, int(number), self.units, self.probes).conditions
 
         def mean_success(skill: Skill) -> float:
-            return fmean(success(skill, topic, case) for topic in topics for case in CASES)
+            rules = [rule for chunk in skill.chunks if (rule := read_rule(chunk)) is not None]
+            return fmean(_chance(rules, skill, topic, case) for topic in topics for case in CASES)
 
         return mean_success
 
@@ -185,7 +186,11 @@ class World:
 
 def success(skill: Skill, topic: str, case: str) -> float:
     """Return p of the module's formula."""
-    rules = [rule for chunk in skill.chunks if (rule := read_rule(chunk)) is not None and rule.topic == topic]
+    return _chance([rule for chunk in skill.chunks if (rule := read_rule(chunk)) is not None], skill, topic, case)
+
+
+def _chance(known: Sequence[Rule], skill: Skill, topic: str, case: str) -> float:
+    rules = [rule for rule in known if rule.topic == topic]
     worths = [WORTH[r.quality] if r.quality != "narrow" or r.case == case else 0.0 for r in rules]
     worth = 0.0 if not worths else worths[0] if len(worths) == 1 else CLASH * max(worths)
     return min(max(BASE + worth - CLUTTER * max(len(skill.chunks) - ROOM, 0), LEAST), MOST)

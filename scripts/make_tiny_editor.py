@@ -1,0 +1,30 @@
+"""Build the tiny editor from scratch: tokenizer, random weights, supervised warm start on planted edit traces.
+
+    python scripts/make_tiny_editor.py [--out DIR] [--steps N]
+
+The defaults rebuild the weights in src/intraskill/policies/tiny_editor. Nothing is downloaded.
+"""
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from intraskill.editor.tiny_editor import EditorRecipe, train
+
+SHIPPED = Path(__file__).parents[1] / "src" / "intraskill" / "policies" / "tiny_editor"
+
+
+def main() -> None:
+    """Parse the arguments and run the recipe."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=SHIPPED)
+    parser.add_argument("--steps", type=int, default=EditorRecipe().steps)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    train(replace(EditorRecipe(), steps=arguments.steps), arguments.out, print)
+
+
+if __name__ == "__main__":
+    main()
