@@ -199,7 +199,7 @@ def test_lint_of_a_run_knows_the_secrets_of_its_world(capsys, finished, tmp_path
     assert said(capsys, "skill", "lint", str(round_directory))[0] == 0  # nothing says which world it is for
     shutil.copy(finished / "plan.json", tmp_path / "run")
     status, out, _ = said(capsys, "skill", "lint", str(round_directory))
-    assert status == 1 and "'Read': task_id: 'planted test 0003'" in out
+    assert status == 1 and "'Read': task_id: 'test-0003'" in out
 
 
 def test_a_draft_that_leaks_is_refused_before_its_first_rollout(capsys, tmp_path):

@@ -125,7 +125,7 @@ def pair_of(directory: Path, family: str = "") -> BoundPair:
             sealed["contributions.json"],
         ),
         content_hash(sorted(plan.items())),
-        facts["packages"]["intraskill"] or version_of("intraskill") or "unknown",
+        facts["packages"].get("intraskill") or version_of("intraskill") or "unknown",
     )
 
 

@@ -153,3 +153,10 @@ def test_in_the_real_shop_every_title_id_and_held_out_request_is_refused() -> No
 def test_limits_out_of_range_are_refused(bad: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match="firewall"):
         FirewallRule(**bad)
+
+
+def test_what_differs_in_a_number_is_another_rule_and_a_step_number_is_none():
+    one = Chunk("One", "Open at most 3 results of the first page before you buy.")
+    assert not Firewall().inspect(Chunk("Two", "Open at most 5 results of the first page before you buy."), [one])
+    again = Chunk("Two", "1. Open at most 3 results of the first page before you buy.")
+    assert [rejection.rule for rejection in Firewall().inspect(again, [one])] == ["copy"]

@@ -23,7 +23,6 @@ from intraskill.runtime.tracking import Metrics, Monitor, Silence
 
 DOMAINS = {
     "planted": "intraskill.editor.domains.planted:planted",
-    "shop": "intraskill.editor.domains.shop:shop",
     "documents": "intraskill.editor.domains.documents:documents",
     "workbooks": "intraskill.editor.domains.workbooks:workbooks",
     "dialogues": "intraskill.editor.domains.dialogues:dialogues",

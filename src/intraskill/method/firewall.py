@@ -18,6 +18,7 @@ from intraskill.method.firewall_leaks import (
     RunIndex,
     copied_share,
     frequent_units,
+    numbers_in,
 )
 from intraskill.method.firewall_patterns import pattern_violations
 from intraskill.method.firewall_prices import amounts
@@ -38,7 +39,8 @@ class FirewallRule:
         title_run: this many consecutive words of a product's title give it away, at least 2.
         bag: this many rare words of one held-out instruction or title in one sentence, in any order, give it away,
             at least 3.
-        copy_share: a chunk copies another one when it shares more than this share of its word triples or words.
+        copy_share: a chunk copies another one when it shares more than this share of its word triples or words and
+            states no number that the other one lacks: what differs in a number is another rule.
         common_share: words in at least this share of the held-out instructions (or titles) count as common.
 
     Raises:
@@ -117,7 +119,7 @@ class Firewall:
                 copied_share(reading, Reading(f"{other.title}\n{other.body}")),
                 copied_share(body, Reading(other.body)),
             )
-            if shared > self.rule.copy_share:
+            if shared > self.rule.copy_share and numbers_in(chunk.body) <= numbers_in(other.body):
                 found.setdefault("copy", Rejection("copy", shown(f"{other.title[:60]} ({shared:.0%})")))
         return tuple(found.values())
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 from intraskill.method.firewall_text import Reading, Tokens, Word, fold, is_han, squash, units, words_in
 
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_STEP = re.compile(r"^\s*\d+[.)]\s", re.MULTILINE)
 COMMON_WORDS = frozenset(
     units(
         words_in(
@@ -172,6 +174,11 @@ def copied_share(mine: Reading, other: Reading) -> float:
     if not triples or len(bag) < 3:
         return float(mine.text.strip() == other.text.strip())
     return max(len(triples & theirs) / len(triples), len(bag & bag_theirs) / len(bag | bag_theirs))
+
+
+def numbers_in(body: str) -> frozenset[str]:
+    """Return the numbers that a chunk states; those that only count its steps are none of them."""
+    return frozenset(_NUMBER.findall(_STEP.sub("", body)))
 
 
 def frequent_units(texts: Sequence[Tokens], share: float) -> frozenset[str]:
