@@ -63,13 +63,9 @@ def imported(path: str) -> Callable[..., Any]:
 
 
 def _guarded(problem: str, act: Callable[[], Any]) -> Any:
-    trouble: IntraSkillError | None = None
-    with boundary(problem) as crossing:
-        try:
-            return act()
-        except IntraSkillError as error:
-            trouble = error
-    raise trouble or ConfigError(str(crossing.fault))
+    with boundary(problem, passing=(IntraSkillError,)) as crossing:
+        return act()
+    raise ConfigError(str(crossing.fault))
 
 
 def _check(

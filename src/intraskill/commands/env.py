@@ -3,21 +3,18 @@
 import argparse
 import io
 import json
-import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from intraskill.commands import Verb
+from intraskill.commands import Verb, never, until_reader_leaves
 from intraskill.config import Config
 from intraskill.environments.protocol import Environment
 from intraskill.method.errors import ArtifactError, ConfigError
 from intraskill.method.tasks import OPENED, SPLITS
 
-READER_GONE = 141
-"""Exit status when whoever reads our output has gone, as a shell counts a program that SIGPIPE ended."""
 Compose = Callable[[Sequence[str]], Config]
 DIALECTS = ("shopsim-lease", "webshop-agentgym")
 MARKS = {"ok": "ok      ", "violated": "VIOLATED", "skipped": "skipped "}
@@ -25,7 +22,7 @@ MARKS = {"ok": "ok      ", "violated": "VIOLATED", "skipped": "skipped "}
 
 def add(verb: Verb, compose: Compose) -> None:
     """Register the commands; ``compose`` turns overrides such as ``env.options.language=zh`` into a config."""
-    parser = verb("env", "look at, play, check and serve an environment (env.… overrides say which)", _never)
+    parser = verb("env", "look at, play, check and serve an environment (env.… overrides say which)", never)
     actions = parser.add_subparsers(required=True, metavar="ACTION")
 
     def action(name: str, text: str, run: Callable[[argparse.Namespace, Config], int]) -> argparse.ArgumentParser:
@@ -62,21 +59,10 @@ def add(verb: Verb, compose: Compose) -> None:
 def _ended(act: Callable[[], int]) -> int:
     """Run an action; a reader that goes away and Ctrl-C end it without a word about saved steps: there are none."""
     try:
-        status = act()
-        if sys.stdout is not None:
-            sys.stdout.flush()
-        return status
-    except BrokenPipeError:
-        # What is still buffered would fail again when the interpreter leaves.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return READER_GONE
+        return until_reader_leaves(act)
     except KeyboardInterrupt:
         sys.stderr.write("\nintraskill: stopped\n")
         return 130
-
-
-def _never(arguments: argparse.Namespace, overrides: list[str]) -> int:
-    raise AssertionError("argparse asks for an action")
 
 
 def _stats(arguments: argparse.Namespace, config: Config) -> int:

@@ -8,21 +8,19 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from intraskill.commands import Verb, skill_export
+from intraskill.commands import Verb, never, skill_export, until_reader_leaves
 from intraskill.method.errors import ConfigError
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-READER_GONE = 141
-"""Exit status when whoever reads our output has gone, as a shell counts a program that SIGPIPE ended."""
 SKILL = "RUN, RUN@ROUND, RUN@HASH, or a skill file"
 AS_JSON = "print JSON instead of text"
 
 
 def add(verb: Verb) -> None:
     """Register the commands."""
-    parser = verb("skill", "show, compare, trace, revert, check, export or import a skill", _never)
+    parser = verb("skill", "show, compare, trace, revert, check, export or import a skill", never)
     actions = parser.add_subparsers(required=True, metavar="ACTION")
 
     def action(name: str, text: str, run: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
@@ -58,18 +56,7 @@ def _without_overrides(
 ) -> int:
     if overrides:
         raise ConfigError(f"this command takes no overrides, got {' '.join(overrides)}")
-    try:
-        status = run(arguments)
-        sys.stdout.flush()
-        return status
-    except BrokenPipeError:
-        # What is still buffered would fail again when the interpreter leaves.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return READER_GONE
-
-
-def _never(arguments: argparse.Namespace, overrides: list[str]) -> int:
-    raise AssertionError("argparse asks for an action")
+    return until_reader_leaves(lambda: run(arguments))
 
 
 def _print(arguments: argparse.Namespace, data: Callable[[], Any], lines: "Callable[[], Iterable[Text]]") -> int:

@@ -4,21 +4,18 @@ A score is kept under (skill hash, query, seed) together with the versions of wo
 shared by its group, equal edits are tried once, and a resumed run pays nothing twice. A fault is not kept.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from intraskill.editor.domain import Answer, Job, Verifier, Worker
 from intraskill.environments.boundary import boundary
-from intraskill.method.errors import ArtifactError, IntraSkillError
+from intraskill.method.errors import ArtifactError
 from intraskill.method.randomness import content_hash
-from intraskill.runtime.llm import BudgetError, EndpointError
+from intraskill.runtime.llm import STOPS
 from intraskill.runtime.run_directory import PartialLog
 
 Key = tuple[str, str, int]
-Value = TypeVar("Value")
-STOPS = (EndpointError, BudgetError)
-"""What no job is to blame for: the run stops, and the same command goes on."""
 
 
 class Trials:
@@ -71,10 +68,11 @@ class Trials:
     def _ask(self, missing: dict[Key, Job]) -> None:
         jobs = list(missing.values())
         self.asked += len(jobs)
-        none: Sequence[Answer] = ()
-        answers, fault = _crossed("worker", lambda: self.worker.answer(jobs), none)
+        answers: Sequence[Answer] = ()
+        with boundary("worker", passing=STOPS) as crossing:
+            answers = self.worker.answer(jobs)
         if len(answers) != len(jobs):
-            self.faults.insert(0, fault or f"worker: {len(answers)} answers to {len(jobs)} jobs")
+            self.faults.insert(0, crossing.fault or f"worker: {len(answers)} answers to {len(jobs)} jobs")
             return
         rows = []
         try:
@@ -92,26 +90,15 @@ class Trials:
         if answer.fault is not None:
             self.faults.insert(0, answer.fault)
             return None
-        score, fault = _crossed("verifier", lambda: float(self.verifier.score(job.query, answer)), -1.0)
-        if fault is None and not 0.0 <= score <= 1.0:
-            fault = f"verifier: the score {score} of {job.query.id} is outside [0, 1]"
-        if fault is not None:
-            self.faults.insert(0, fault)
+        score = -1.0
+        with boundary("verifier", passing=STOPS) as crossing:
+            score = float(self.verifier.score(job.query, answer))
+        if crossing.fault is None and not 0.0 <= score <= 1.0:
+            crossing.fault = f"verifier: the score {score} of {job.query.id} is outside [0, 1]"
+        if crossing.fault is not None:
+            self.faults.insert(0, crossing.fault)
             return None
         return score
-
-
-def _crossed(name: str, act: Callable[[], Value], otherwise: Value) -> tuple[Value, str | None]:
-    """Return what ``act`` returns, or ``otherwise`` and the fault; what stops a run passes."""
-    stop: IntraSkillError | None = None
-    with boundary(name) as crossing:
-        try:
-            return act(), None
-        except STOPS as error:
-            stop = error
-    if stop is not None:
-        raise stop
-    return otherwise, crossing.fault
 
 
 def _key(job: Job) -> Key:

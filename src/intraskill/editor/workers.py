@@ -10,15 +10,12 @@ from typing import Any
 
 from intraskill.editor.domain import Answer, Job
 from intraskill.environments.boundary import boundary
-from intraskill.method.errors import IntraSkillError
 from intraskill.method.randomness import content_hash
 from intraskill.method.skill import Skill
-from intraskill.runtime.llm import BadAnswerError, BudgetError, EndpointError, JsonClient, Message
+from intraskill.runtime.llm import STOPS, BadAnswerError, JsonClient, Message
 
 SEEDS = 2**31
 """Servers that take a seed take at least 31 bits of it."""
-STOPS = (EndpointError, BudgetError)
-"""What no job is to blame for."""
 
 
 def system_text(told: str, skill: Skill) -> str:
@@ -63,14 +60,8 @@ class EndpointWorker:
         return [Answer(fault=f"worker: {one}") if isinstance(one, BadAnswerError) else one for one in found]
 
     def _one(self, job: Job) -> Answer:
-        stop: IntraSkillError | None = None
-        with boundary("worker") as crossing:
-            try:
-                return self.work(self.client, job)
-            except (*STOPS, BadAnswerError) as error:
-                stop = error
-        if stop is not None:
-            raise stop
+        with boundary("worker", passing=(*STOPS, BadAnswerError)) as crossing:
+            return self.work(self.client, job)
         return Answer(fault=crossing.fault)
 
 

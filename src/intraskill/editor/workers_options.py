@@ -4,7 +4,6 @@ import dataclasses
 import difflib
 import json
 from collections.abc import Mapping
-from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -14,7 +13,7 @@ from intraskill.method.errors import ArtifactError, ConfigError, offenders
 from intraskill.runtime.llm import JsonClient
 from intraskill.runtime.llm_budget import limits_of
 from intraskill.runtime.llm_endpoint import endpoint_of
-from intraskill.runtime.prompts import LANGUAGES
+from intraskill.runtime.prompts import LANGUAGES, prompt_text
 from intraskill.runtime.proposer_settings import ProposerConfig
 from intraskill.runtime.run_directory import lines_of, read_text
 
@@ -75,8 +74,7 @@ def instruction(name: str, language: str, **values: object) -> str:
     """
     if language not in LANGUAGES:
         raise ConfigError(f"editor.options.language={language!r} has no prompts; choose {', '.join(LANGUAGES)}")
-    text = (files("intraskill") / "prompts" / language / f"{name}.md").read_text(encoding="utf-8")
-    return Template(text).substitute(values).strip()
+    return Template(prompt_text(name, language)).substitute(values).strip()
 
 
 def existing(root: Path, name: object, where: str) -> Path:

@@ -19,6 +19,7 @@ from intraskill.runtime.llm_json import parse
 from intraskill.runtime.llm_wire import Wire
 
 __all__ = [
+    "STOPS",
     "BadAnswerError",
     "BudgetError",
     "Endpoint",
@@ -34,6 +35,8 @@ __all__ = [
 Answer = TypeVar("Answer")
 Item = TypeVar("Item")
 Message = dict[str, str]
+STOPS = (EndpointError, BudgetError)
+"""What no question is to blame for: the run stops, and the same command goes on."""
 QUOTED = 2000
 """Characters of a truncated answer that are shown to the model again."""
 

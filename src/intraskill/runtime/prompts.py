@@ -59,8 +59,13 @@ def load_prompts(language: str) -> Prompts:
     """
     if language not in LANGUAGES:
         raise ConfigError(f"there are no prompts in {language!r}; choose proposer.language from {', '.join(LANGUAGES)}")
-    folder = files("intraskill") / "prompts" / language
-    return Prompts(language, {name: (folder / f"{name}.md").read_text(encoding="utf-8") for name in NAMES})
+    return Prompts(language, {name: prompt_text(name, language) for name in NAMES})
+
+
+@lru_cache
+def prompt_text(name: str, language: str) -> str:
+    """Return one prompt file of the package, placeholders and all."""
+    return (files("intraskill") / "prompts" / language / f"{name}.md").read_text(encoding="utf-8")
 
 
 def language_of(environment: Environment, wanted: str = "auto") -> str:
