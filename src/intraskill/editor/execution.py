@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,6 +89,7 @@ def _process(folder: Path, confines: Confines) -> str:
     errors = folder / "errors.txt"
     environment = {"PATH": os.defpath, "HOME": str(folder), "TMPDIR": str(folder), "LANG": "C.UTF-8"}
     environment |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    began = time.monotonic()
     try:
         with errors.open("wb") as stream:
             process = subprocess.Popen(
@@ -108,7 +110,9 @@ def _process(folder: Path, confines: Confines) -> str:
         return f"it ran longer than {confines.seconds} seconds"
     finally:
         _end(process)
-    if process.returncode == -signal.SIGXCPU:
+    # At the hard limit of processor time the kernel sends SIGKILL, as anybody may; so late, it was the limit.
+    late = process.returncode == -signal.SIGKILL and time.monotonic() - began >= confines.seconds
+    if process.returncode == -signal.SIGXCPU or late:
         return f"it ran longer than {confines.seconds} seconds"
     if process.returncode < 0:
         return f"it was ended by signal {-process.returncode}"
