@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from intraskill.runtime.policy import Engine
 
 PACKAGE = Path(__file__).parent
+SHIPPED_POLICIES = ("tiny", "tiny_editor")
 
 
 @dataclass
@@ -193,9 +194,6 @@ def _torch_learner(config: Config, environment: Environment) -> Learner:
         engine = NoEngine() if ranks and ranks.rank else vllm_engine_of(rollout, loaded, directory)
     local = TorchLearner(loaded, environment, settings, engine=engine, together=together)
     return local if ranks is None else led(local, ranks, elsewhere=rollout.engine != "torch")
-
-
-SHIPPED_POLICIES = ("tiny", "tiny_editor")
 
 
 def policy_directory(path: str) -> Path:

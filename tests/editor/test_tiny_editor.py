@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from intraskill.assembly import policy_directory
-from intraskill.editor.tiny_editor import EditorRecipe, prompt_of, traces
+from intraskill.editor.tiny_editor import EditorRecipe, traces
 
 LARGEST_WEIGHTS = 2_500_000
 FIRST_SEED_OF_TRAINING = 1000
@@ -24,7 +24,7 @@ def test_the_tiny_editor_is_shipped_and_small() -> None:
 def test_traces_are_reproducible_and_careless_ones_differ_from_the_best_answer() -> None:
     def made(careless: float) -> list[tuple[str, str, str]]:
         found = traces(1000, 40, careless=careless, evidence=1, seed=0)
-        return [(prompt_of(trace), trace.answer, best) for trace, best in found]
+        return [(trace.state.prompt, trace.answer, best) for trace, best in found]
 
     assert made(0.3) == made(0.3)
     assert all(answer == best for _, answer, best in made(0.0))

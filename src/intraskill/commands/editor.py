@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from intraskill.commands import Verb
+from intraskill.commands.warmstart import print_step
 from intraskill.config import Config
 from intraskill.method.errors import ConfigError
 
@@ -123,14 +124,9 @@ def _sft(arguments: argparse.Namespace, config: Config) -> int:
         pairs = warm_start.synthetic_traces(config, arguments.number, careless=arguments.careless, root=out.parent)
     examples = warm_start.encoded(pairs, warm_start.codec_of(config))
     sys.stdout.write(f"{len(examples)} traces, {sum(len(ids) for ids, _ in examples):,} tokens\n")
-    fine_tune(policy_directory(config.policy.path), examples, out, settings, _print)
+    fine_tune(policy_directory(config.policy.path), examples, out, settings, print_step)
     sys.stdout.write(f"Weights: {out}\nNext: intraskill editor train … policy.path={out}\n")
     return 0
-
-
-def _print(row: dict[str, float]) -> None:
-    sys.stdout.write(f"step {row['step']:.0f}: loss {row['loss']:.3f}, {row['seconds']:.0f} s\n")
-    sys.stdout.flush()
 
 
 def _run(arguments: argparse.Namespace, overrides: list[str], compose: Compose, config_beside: ConfigBeside) -> int:

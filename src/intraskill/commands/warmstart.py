@@ -49,11 +49,12 @@ def _warm_start(arguments: argparse.Namespace, config: Config) -> int:
     settings = SftSettings(learning_rate=arguments.lr, lora=lora, threads=config.threads, seed=config.seed)
     tokens = sum(len(ids) for ids, _ in examples)
     sys.stdout.write(f"{len(examples)} demonstrations, {tokens:,} tokens, from {start}\n")
-    fine_tune(start, examples, out, settings, _print)
+    fine_tune(start, examples, out, settings, print_step)
     sys.stdout.write(f"Start weights: {out}\n")
     return 0
 
 
-def _print(row: dict[str, float]) -> None:
+def print_step(row: dict[str, float]) -> None:
+    """Print one optimizer step of a warm start."""
     sys.stdout.write(f"step {row['step']:.0f}: loss {row['loss']:.3f}, {row['seconds']:.0f} s\n")
     sys.stdout.flush()

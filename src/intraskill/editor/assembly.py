@@ -2,20 +2,22 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from intraskill.assembly import learner_of
 from intraskill.config import Config, check
 from intraskill.editor.domain import Stream, Workbench
 from intraskill.editor.environment import EditorEnvironment
 from intraskill.editor.prompt import PromptSize
+from intraskill.editor.states import Chain, begin
 from intraskill.editor.trials import Trials
 from intraskill.factories import imported
 from intraskill.method.editor_actions import ACTIONS, ActionName
 from intraskill.method.errors import ConfigError, SplitError
-from intraskill.method.evidence import EvidenceLimits
-from intraskill.method.firewall import Firewall
+from intraskill.method.evidence import EvidenceLimits, Order
+from intraskill.method.firewall import Firewall, Secrets
 from intraskill.provenance import about, check_provenance, plan_of
 from intraskill.runtime.learner import Learner
 from intraskill.runtime.run_directory import claim
@@ -57,6 +59,19 @@ class EditorRun:
     metrics: Metrics
     monitor: Monitor
 
+    @cached_property
+    def train_streams(self) -> dict[str, Stream]:
+        """Streams to learn from, by id; read once, as making them may mean reading every file of the domain.
+
+        Raises:
+            SplitError: when there are none.
+        """
+        return {stream.id: stream for stream in streams_of(self, "train")}
+
+    def begin(self, stream: Stream, number: int) -> Chain:
+        """Return pass ``number`` over a stream, in the order that the config asks for."""
+        return begin(stream, number, order=cast(Order, self.config.editor.order), seed=self.config.seed)
+
 
 def assemble_editor(config: Config, monitor: Monitor | None = None) -> EditorRun:
     """Build an editor's run and claim its directory.
@@ -79,9 +94,7 @@ def editor_bench(
     check(config)
     limits = limits_of(config)
     workbench = workbench or workbench_of(config, root)
-    allowed = allowed_actions(config.editor.actions)
-    firewall = Firewall(workbench.domain.secrets)
-    environment = EditorEnvironment(firewall, allowed, terse=config.editor.terse)
+    environment = editor_environment(config, workbench.domain.secrets)
     learner = learner_of(config, environment)
     trials = Trials(workbench.worker, workbench.verifier, root / "trials.jsonl")
     size = prompt_size(learner, environment)
@@ -102,7 +115,22 @@ def limits_of(config: Config) -> EvidenceLimits:
             f"editor.prompt_tokens={editor.prompt_tokens} and rollout.max_new_tokens={rollout.max_new_tokens} exceed "
             f"rollout.max_context={rollout.max_context}; raise it, or lower one of the two"
         )
+    return evidence_limits(config)
+
+
+def evidence_limits(config: Config) -> EvidenceLimits:
+    """Return the sizes of evidence that a config asks for; the context is `limits_of`'s to check."""
+    editor = config.editor
     return EvidenceLimits(editor.batch, editor.view_steps, editor.characters, editor.prompt_tokens)
+
+
+def editor_environment(config: Config, secrets: Secrets) -> EditorEnvironment:
+    """Return the environment whose prompts an editor is to answer.
+
+    Raises:
+        ConfigError: as `allowed_actions`.
+    """
+    return EditorEnvironment(Firewall(secrets), allowed_actions(config.editor.actions), terse=config.editor.terse)
 
 
 def allowed_actions(names: list[str]) -> tuple[ActionName, ...]:
@@ -134,8 +162,14 @@ def prompt_size(learner: Learner, environment: EditorEnvironment) -> PromptSize:
     policy, codec = getattr(learner, "policy", None), getattr(learner, "codec", None)
     if policy is None or codec is None:
         return PromptSize(lambda text: len(text.split()), len(environment.system.split()))
-    tokenizer, empty = policy.tokenizer, len(codec.prompt("", ""))
-    return PromptSize(lambda text: len(tokenizer.encode(text, add_special_tokens=False)), empty)
+    return size_with(policy.tokenizer, codec)
+
+
+def size_with(tokenizer: Any, codec: Any) -> PromptSize:
+    """Return how a tokenizer and its chat codec measure prompts."""
+    return PromptSize(
+        lambda text: len(tokenizer.encode(text, add_special_tokens=False)), around=len(codec.prompt("", ""))
+    )
 
 
 def streams_of(run: EditorRun, part: str) -> tuple[Stream, ...]:

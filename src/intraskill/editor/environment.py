@@ -7,7 +7,7 @@ The reward of an answer depends on its group and on the worker, so it is not kno
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from intraskill.editor.prompt import TERSE_SYSTEM, system_prompt, user_prompt
+from intraskill.editor.prompt import TERSE_SYSTEM, system_prompt
 from intraskill.editor.states import EditState
 from intraskill.environments.protocol import Opening, Outcome, ToolSpec
 from intraskill.method.editor_actions import ACTIONS, ActionName, Attempt, attempt
@@ -89,7 +89,7 @@ class EditorSession:
     def reset(self, task_id: str) -> Opening:
         """Show a state."""
         self._state = state = self._environment.state(task_id)
-        return Opening(user_prompt(state.skill, state.units, state.drafts), None, "", {"page_type": "edit"})
+        return Opening(state.prompt, None, "", {"page_type": "edit"})
 
     def step(self, action: str) -> Outcome:
         """Parse and apply the answer; the feedback code is ``executed`` or the reason why it is invalid."""

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from intraskill.method.errors import EnvironmentFault
+from intraskill.method.thoughts import without_thought
 
 SHOWN = 500
 """Characters of a program's last words that are kept."""
 FILES = 64
 """Open files; with no core dump and files of at most `Confines.memory_mb`."""
 _FENCE = re.compile(r"^```[ \t]*(?:python|py)?[ \t]*\n(.*?)^```", re.DOTALL | re.MULTILINE | re.IGNORECASE)
-_THOUGHT = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Ran:
 
 def program_of(text: str) -> str:
     """Return the code of an answer: its last fenced block, or an answer without fences as it stands."""
-    body = _THOUGHT.sub("", text, count=1)
+    body = without_thought(text)
     blocks = _FENCE.findall(body)
     return str(blocks[-1]) if blocks else body
 

@@ -3,15 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, cast
+from typing import Any
 
 from intraskill.editor.assembly import EditorRun
 from intraskill.editor.domain import Stream
-from intraskill.editor.scoring import jobs_of
-from intraskill.editor.states import Chain, EditState, begin, next_state
+from intraskill.editor.scoring import answer_of, jobs_of
+from intraskill.editor.states import Chain, EditState, next_state
 from intraskill.method.editor_actions import Attempt
 from intraskill.method.errors import ArtifactError, EnvironmentFault, TooFewTasksError, offenders
-from intraskill.method.evidence import Order
 from intraskill.method.intervals import Interval, mean_interval
 from intraskill.method.randomness import child_seed, content_hash
 from intraskill.method.rollouts import Episode
@@ -64,7 +63,6 @@ def compile_streams(run: EditorRun, streams: Sequence[Stream], log: PartialLog |
     Raises:
         ArtifactError: when the log is of another editor or other evidence.
     """
-    order, seed = cast(Order, run.config.editor.order), run.config.seed
     by = pass_identity(run, streams)
     kept = [] if log is None else log.keep(2**62)
     if any(row["by"] != by for row in kept):
@@ -72,7 +70,7 @@ def compile_streams(run: EditorRun, streams: Sequence[Stream], log: PartialLog |
             "the log of this pass is of another editor, skill or evidence; delete it or write elsewhere"
         )
     known = {(row["stream"], row["step"]): row["answer"] for row in kept}
-    chains = {stream.id: begin(stream, 0, order=order, seed=seed) for stream in streams}
+    chains = {stream.id: run.begin(stream, 0) for stream in streams}
     rows: dict[str, list[dict[str, Any]]] = {stream.id: [] for stream in streams}
     while active := [stream_id for stream_id, chain in chains.items() if chain.rest]:
         states = [_state(run, chains[stream_id]) for stream_id in active]
@@ -114,7 +112,7 @@ def _answers(run: EditorRun, states: Sequence[EditState]) -> list[str]:
     found = run.learner.run(episodes) if episodes else ()
     if faults := [rollout.fault for rollout in found if rollout.fault is not None]:
         raise EnvironmentFault(f"{len(faults)} answers of the editor broke, {offenders(faults)}")
-    return [rollout.turns[0].action if rollout.turns else "" for rollout in found]
+    return [answer_of(rollout) for rollout in found]
 
 
 def _row(chain: Chain, state: EditState, answer: str, made: Attempt) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def score_answers(
         seed: of the run.
     """
     attempts = [
-        tuple(environment.attempt(state, _answer(rollout)) for rollout in group)
+        tuple(environment.attempt(state, answer_of(rollout)) for rollout in group)
         for state, group in zip(states, rollouts, strict=True)
     ]
     jobs: list[Job] = []
@@ -112,5 +112,6 @@ def _rewarded(rollout: Rollout, reward: float | None, missing: str = "no trial o
     return dataclasses.replace(rollout, reward=reward, parts={"r_strict": reward})
 
 
-def _answer(rollout: Rollout) -> str:
+def answer_of(rollout: Rollout) -> str:
+    """Return what an editor wrote; nothing where the answer broke."""
     return rollout.turns[0].action if rollout.turns else ""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from intraskill.editor.domain import Domain, Query, Stream
-from intraskill.editor.prompt import PromptSize
+from intraskill.editor.prompt import PromptSize, user_prompt
 from intraskill.method.errors import ConfigError
 from intraskill.method.evidence import EvidenceLimits, Order, Unit, arranged, batches
 from intraskill.method.randomness import shuffled
@@ -52,6 +52,11 @@ class EditState:
     def drafts(self) -> tuple[Chunk, ...]:
         """The drafts that came with the evidence, each text once, in order."""
         return drafts_of(self.units)
+
+    @property
+    def prompt(self) -> str:
+        """What the editor reads."""
+        return user_prompt(self.skill, self.units, self.drafts)
 
 
 def begin(stream: Stream, number: int, *, order: Order, seed: int) -> Chain:

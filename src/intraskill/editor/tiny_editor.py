@@ -7,14 +7,15 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from intraskill.editor.domains.planted import PlantedDomain
-from intraskill.editor.prompt import TERSE_SYSTEM, PromptSize, user_prompt
-from intraskill.editor.states import begin, next_state
-from intraskill.editor.traces import Trace, best_answer, demonstrate
+from intraskill.editor.prompt import TERSE_SYSTEM, PromptSize
+from intraskill.editor.states import begin
+from intraskill.editor.traces import Trace, best_answer, demonstrate, demonstrated
 from intraskill.editor.warm_start import Pair, encoded
 from intraskill.method.evidence import EvidenceLimits
 from intraskill.method.firewall import Firewall, Secrets
@@ -59,25 +60,18 @@ def traces(world: int, number: int, *, careless: float, evidence: int, seed: int
     limits, size = EvidenceLimits(batch=evidence), PromptSize(lambda text: len(text.split()))
     for stream in domain.streams("train"):
         value, chain = domain.value(stream.id), begin(stream, 0, order="source", seed=seed)
-        while chain.rest:
-            state = next_state(chain, domain, limits, size, anchors=0, seed=seed)
-            trace = demonstrate(state, value, firewall, careless=careless, seed=seed)
-            chain = chain.after(trace.skill, len(state.units))
-            yield trace, best_answer(state, value, firewall)[0]
+        show = partial(demonstrate, value=value, firewall=firewall, careless=careless, seed=seed)
+        for trace in demonstrated(chain, domain, limits, size, show):
+            yield trace, best_answer(trace.state, value, firewall)[0]
             made += 1
             if made == number:
                 return
 
 
-def prompt_of(trace: Trace) -> str:
-    """Return what the editor reads in a demonstration."""
-    return user_prompt(trace.state.skill, trace.state.units, trace.state.drafts)
-
-
 def train(recipe: EditorRecipe, out: Path, log: Callable[[dict[str, float]], None]) -> None:
     """Run the whole recipe and write tokenizer, weights, ``recipe.json`` and ``training.jsonl`` into ``out``."""
     found = traces(recipe.world, recipe.traces, careless=recipe.careless, evidence=recipe.evidence, seed=recipe.seed)
-    pairs: list[Pair] = [(prompt_of(trace), trace.answer) for trace, _ in found]
+    pairs: list[Pair] = [(trace.state.prompt, trace.answer) for trace, _ in found]
     words = "system\nuser\nassistant\nCREATE\nUPDATE\nMERGE\nPRUNE\nNOOP\ndraft"
     tokenizer = build_tokenizer([*map("\n".join, pairs), *([TERSE_SYSTEM, words] * 40)], recipe.vocabulary)
     model = build_model(recipe, tokenizer)

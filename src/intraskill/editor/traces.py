@@ -8,7 +8,9 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from intraskill.editor.states import EditState
+from intraskill.editor.domain import Domain
+from intraskill.editor.prompt import PromptSize
+from intraskill.editor.states import Chain, EditState, next_state
 from intraskill.method.editor_actions import (
     ACTIONS,
     Action,
@@ -19,6 +21,7 @@ from intraskill.method.editor_actions import (
     attempt,
     parse_action,
 )
+from intraskill.method.evidence import EvidenceLimits
 from intraskill.method.firewall import Firewall
 from intraskill.method.randomness import uniform
 from intraskill.method.skill import Chunk, Skill
@@ -41,6 +44,9 @@ class Trace:
     state: EditState
     answer: str
     skill: Skill
+
+
+Show = Callable[[EditState], Trace]
 
 
 def possible_answers(skill: Skill, drafts: Sequence[Chunk], actions: Sequence[ActionName] = ACTIONS) -> Iterator[str]:
@@ -84,6 +90,22 @@ def best_answer(
         if not made.invalid:
             return answer, made
     return "NOOP", Attempt(Action("NOOP"), None, state.skill)
+
+
+def demonstrated(chain: Chain, domain: Domain, limits: EvidenceLimits, size: PromptSize, show: Show) -> Iterator[Trace]:
+    """Yield one trace per step of a pass that follows its demonstrator.
+
+    Args:
+        chain: the pass.
+        domain: knows the queries.
+        limits: sizes of the evidence.
+        size: measures prompts.
+        show: makes the trace of a state.
+    """
+    while chain.rest:
+        trace = show(next_state(chain, domain, limits, size, anchors=0, seed=0))
+        chain = chain.after(trace.skill, len(trace.state.units))
+        yield trace
 
 
 def demonstrate(

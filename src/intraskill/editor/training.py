@@ -12,17 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any, cast
+from typing import Any
 
 from intraskill.arms import reward_note
 from intraskill.config import Config
 from intraskill.editor.assembly import EditorRun, assemble_editor, streams_of
 from intraskill.editor.environment import FAMILY
 from intraskill.editor.passes import EMPTY, compile_streams, summary, worth
-from intraskill.editor.scoring import Scored, score_answers
-from intraskill.editor.states import Chain, begin, next_state
+from intraskill.editor.scoring import Scored, answer_of, score_answers
+from intraskill.editor.states import Chain, next_state
 from intraskill.method.errors import NothingToLearnError
-from intraskill.method.evidence import Order
 from intraskill.method.randomness import child_seed, shuffled, uniform
 from intraskill.method.rollouts import Episode, Group, GroupResult
 from intraskill.method.skill import BARE, Skill
@@ -138,16 +137,15 @@ def edit_step(run: EditorRun, passes: Passes, step: int) -> list[Scored]:
 
 def begin_passes(run: EditorRun, places: Sequence[Place], begun: int) -> Passes:
     """Fill the places of finished passes with new ones; streams come in an order that is drawn anew for every tour."""
-    streams = {stream.id: stream for stream in streams_of(run, "train")}
-    order, seed = cast(Order, run.config.editor.order), run.config.seed
+    streams = run.train_streams
     filled: list[Place] = []
     for place in [*places, *[None] * (run.config.grpo.groups_per_step - len(places))]:
         if place is not None and place[2].rest:
             filled.append(place)
             continue
         tour, number = divmod(begun, len(streams))
-        stream_id = shuffled(streams, seed, "tour", tour)[number]
-        filled.append((stream_id, begun, begin(streams[stream_id], begun, order=order, seed=seed)))
+        stream_id = shuffled(streams, run.config.seed, "tour", tour)[number]
+        filled.append((stream_id, begun, run.begin(streams[stream_id], begun)))
         begun += 1
     return Passes(tuple(filled), begun)
 
@@ -204,7 +202,7 @@ def _row(one: Scored, step: int) -> dict[str, Any]:
     """Return the record of one state: what was read, tried and earned."""
     answers = [
         {
-            "answer": rollout.turns[0].action if rollout.turns else "",
+            "answer": answer_of(rollout),
             "invalid": made.invalid,
             "skill": made.skill.hash,
             "scores": to_json(scores),
@@ -238,12 +236,10 @@ def _resume(run: EditorRun, states: Path) -> tuple[int, int, Passes]:
     facts = load_newest(run.learner, states)
     if facts is None:
         return 0, 0, begin_passes(run, (), 0)
-    streams = {stream.id: stream for stream in streams_of(run, "train")}
-    order, seed = cast(Order, run.config.editor.order), run.config.seed
     places: list[Place] = []
     for packed in facts["passes"]["places"]:
         stream_id, number = packed["stream"], int(packed["number"])
-        whole = begin(streams[stream_id], number, order=order, seed=seed)
+        whole = run.begin(run.train_streams[stream_id], number)
         rest = whole.rest[len(whole.rest) - packed["left"] :]
         chain = Chain(whole.id, from_json(Skill, packed["skill"], states), rest, int(packed["step"]))
         places.append((stream_id, number, chain))

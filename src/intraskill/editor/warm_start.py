@@ -4,18 +4,19 @@ A trace file holds one JSON object per line, ``{"prompt": what the editor reads,
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
 from intraskill.assembly import policy_directory
 from intraskill.config import Config, check
-from intraskill.editor.assembly import allowed_actions, limits_of, workbench_of
+from intraskill.editor.assembly import allowed_actions, editor_environment, limits_of, size_with, workbench_of
 from intraskill.editor.domain import KnowsWorth, Workbench
 from intraskill.editor.environment import EditorEnvironment
-from intraskill.editor.prompt import PromptSize, user_prompt
-from intraskill.editor.states import begin, next_state
-from intraskill.editor.traces import Trace, demonstrate
+from intraskill.editor.prompt import PromptSize
+from intraskill.editor.states import begin
+from intraskill.editor.traces import Trace, demonstrate, demonstrated
 from intraskill.method.errors import ArtifactError, ConfigError, SplitError, offenders
 from intraskill.method.evidence import Order
 from intraskill.method.firewall import Firewall, Secrets
@@ -45,9 +46,9 @@ def synthetic_traces(config: Config, number: int, *, careless: float, root: Path
         raise ConfigError(
             f"the right edits of editor.domain={config.editor.domain} are not known; give --traces FILE of your own"
         )
-    size = codec_and_size(config, environment_of(config, workbench))[1]
+    size = codec_and_size(config, editor_environment(config, workbench.domain.secrets))[1]
     found = islice(_traces(config, workbench, size, careless), number)
-    return [(user_prompt(one.state.skill, one.state.units, one.state.drafts), one.answer) for one in found]
+    return [(one.state.prompt, one.answer) for one in found]
 
 
 def _traces(config: Config, workbench: Workbench, size: PromptSize, careless: float) -> Iterator[Trace]:
@@ -61,18 +62,9 @@ def _traces(config: Config, workbench: Workbench, size: PromptSize, careless: fl
         for stream_id in shuffled(streams, seed, "traces", tour):
             value = worth.value(stream_id)
             chain = begin(streams[stream_id], tour, order=order, seed=seed)
-            while chain.rest:
-                state = next_state(chain, domain, limits, size, anchors=0, seed=seed)
-                trace = demonstrate(state, value, firewall, careless=careless, seed=seed, actions=actions)
-                yield trace
-                chain = chain.after(trace.skill, len(state.units))
+            show = partial(demonstrate, value=value, firewall=firewall, careless=careless, seed=seed, actions=actions)
+            yield from demonstrated(chain, domain, limits, size, show)
         tour += 1
-
-
-def environment_of(config: Config, workbench: Workbench) -> EditorEnvironment:
-    """Return the environment whose prompts an editor is to answer."""
-    actions = allowed_actions(config.editor.actions)
-    return EditorEnvironment(Firewall(workbench.domain.secrets), actions, terse=config.editor.terse)
 
 
 def codec_and_size(config: Config, environment: EditorEnvironment) -> tuple[Any, PromptSize]:
@@ -83,11 +75,7 @@ def codec_and_size(config: Config, environment: EditorEnvironment) -> tuple[Any,
 
     tokenizer = AutoTokenizer.from_pretrained(policy_directory(config.policy.path), local_files_only=True)
     codec = ChatCodec(tokenizer, environment.tools, system=environment.system)
-
-    def count(text: str) -> int:
-        return len(tokenizer.encode(text, add_special_tokens=False))
-
-    return codec, PromptSize(count, len(codec.prompt("", "")))
+    return codec, size_with(tokenizer, codec)
 
 
 def encoded(pairs: Sequence[Pair], codec: Any) -> list[tuple[list[int], list[int]]]:
@@ -127,7 +115,4 @@ def _is_trace(row: Any) -> bool:
 
 def codec_of(config: Config) -> Any:
     """Return the chat codec of ``policy.path`` for this config's editor."""
-    environment = EditorEnvironment(
-        Firewall(Secrets()), allowed_actions(config.editor.actions), terse=config.editor.terse
-    )
-    return codec_and_size(config, environment)[0]
+    return codec_and_size(config, editor_environment(config, Secrets()))[0]

@@ -20,6 +20,7 @@ from intraskill.method.edits import Edit, pool
 from intraskill.method.errors import EditError, IntraSkillError, SkillFormatError
 from intraskill.method.firewall import Firewall
 from intraskill.method.skill import Chunk, Skill, parse_skill
+from intraskill.method.thoughts import without_thought
 
 ActionName = Literal["CREATE", "UPDATE", "MERGE", "PRUNE", "NOOP"]
 ACTIONS: tuple[ActionName, ...] = get_args(ActionName)
@@ -27,7 +28,6 @@ TARGETS: dict[str, str] = {"CREATE": "no", "UPDATE": "one", "MERGE": "two or mor
 WRITES = ("CREATE", "UPDATE", "MERGE")
 _HEAD = re.compile(rf"({'|'.join(ACTIONS)})((?: \d+)*)")
 _DRAFT = re.compile(r"draft (\d+)")
-_THOUGHT = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
 
 
 class ActionError(IntraSkillError, ValueError):
@@ -147,7 +147,7 @@ def parse_action(answer: str, *, drafts: Sequence[Chunk] = (), actions: Sequence
         ActionError: ``empty``, ``unknown_action``, ``two_actions``, ``targets``, ``empty_merge``, ``repeated_target``,
             ``missing_text``, ``unexpected_text``, ``no_such_draft`` or ``bad_chunk``.
     """
-    text = _THOUGHT.sub("", answer).strip()
+    text = without_thought(answer).strip()
     if not text:
         raise ActionError("empty", "the answer is empty; write one action")
     head, _, rest = text.partition("\n")

@@ -4,7 +4,8 @@ import json
 import re
 from typing import Any
 
-_THINK = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
+from intraskill.method.thoughts import without_thought
+
 _FENCE = re.compile(r"\A```(?:json|JSON)?[ \t]*\n(?P<body>(?:(?!```).)*)\n?```\Z", re.DOTALL)
 
 
@@ -14,7 +15,7 @@ def parse(text: str) -> tuple[Any, bool]:
     Raises:
         ValueError: saying what is no JSON: also a key that stands twice, NaN, and half a surrogate pair.
     """
-    body = _THINK.sub("", text, count=1).strip()
+    body = without_thought(text).strip()
     if fenced := _FENCE.match(body):
         body = fenced["body"].strip()
     try:

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from intraskill.config import Config
+from intraskill.editor.assembly import evidence_limits
 from intraskill.editor.domain import Answer, Job, Query, Workbench
 from intraskill.editor.domains.dialogues_files import DialogueTask, read_tasks
 from intraskill.editor.domains.dialogues_talk import GREETING, LlmUser, ScriptedUser, Talk, User
 from intraskill.editor.domains.dialogues_tools import Database, load_tools
-from intraskill.editor.domains.task_streams import SPLIT, Attempts, TaskDomain, evidence_limits, first_skill
+from intraskill.editor.domains.task_streams import SPLIT, Attempts, TaskDomain, first_skill
 from intraskill.editor.judges import Criterion, RubricJudge
 from intraskill.editor.workers import EndpointWorker, endpoint_hash
 from intraskill.editor.workers_options import client_of, existing, instruction, read_options

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from intraskill.config import Config
+from intraskill.editor.assembly import evidence_limits
 from intraskill.editor.domain import Answer, Job, Part, Query, Stream, Workbench
 from intraskill.editor.domains.documents_files import Asked, read_documents
-from intraskill.editor.domains.task_streams import SPLIT, divided, evidence_limits, first_skill, held_out
+from intraskill.editor.domains.task_streams import SPLIT, divided, first_skill, held_out
 from intraskill.editor.judges import GRADINGS, RubricJudge
 from intraskill.editor.workers import EndpointWorker, Reply
 from intraskill.editor.workers_options import client_of, existing, instruction, read_options

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from intraskill.config import Config
 from intraskill.editor.domain import Answer, Job, Part, Query, Stream, Verifier, Worker
 from intraskill.editor.trials import Trials
 from intraskill.method.errors import ArtifactError, ConfigError, SplitError, offenders
@@ -53,12 +52,6 @@ def divided(ids: Sequence[str], seed: int, share: float) -> tuple[tuple[str, ...
 def first_skill(path: Path | None) -> Skill:
     """Return z_0: of a file, or the empty one."""
     return EMPTY if path is None else parse_skill(read_text(path))
-
-
-def evidence_limits(config: Config) -> EvidenceLimits:
-    """Return the sizes of evidence that a config asks for."""
-    editor = config.editor
-    return EvidenceLimits(editor.batch, editor.view_steps, editor.characters, editor.prompt_tokens)
 
 
 @dataclass(frozen=True)

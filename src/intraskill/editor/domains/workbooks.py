@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from intraskill.config import Config
+from intraskill.editor.assembly import evidence_limits
 from intraskill.editor.domain import Answer, Job, Query, Workbench
-from intraskill.editor.domains.task_streams import SPLIT, Attempts, TaskDomain, evidence_limits, first_skill
+from intraskill.editor.domains.task_streams import SPLIT, Attempts, TaskDomain, first_skill
 from intraskill.editor.domains.workbooks_cells import CellRange, Cells, cells_of, different, preview, read_ranges
 from intraskill.editor.execution import Confines, program_of, run_program
 from intraskill.editor.judges import GRADINGS
