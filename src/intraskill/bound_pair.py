@@ -14,11 +14,11 @@ from intraskill.evaluate import MODES, Source, skill_of
 from intraskill.method.agent_skill import SKILL_FILE
 from intraskill.method.errors import ArtifactError, ConfigError, UnboundPairError
 from intraskill.method.randomness import content_hash
-from intraskill.method.skill import Skill, parse_skill
+from intraskill.method.skill import Skill
 from intraskill.provenance import version_of
 from intraskill.runtime.agent_skill import read_export
 from intraskill.runtime.records import from_json, to_json
-from intraskill.runtime.run_directory import DONE, is_sealed, read_json, read_text, verify, write_json
+from intraskill.runtime.run_directory import DONE, is_sealed, read_json, verify, write_json
 
 FORMAT = "intraskill-pair-1"
 PAIR_FILE = "pair.json"
@@ -272,11 +272,6 @@ def record(directory: Path, verdict: Mapping[str, Any] | None) -> None:
     """Add the verdict to ``eval.json``."""
     file = directory / "eval.json"
     write_json(file, read_json(file) | {"pair": verdict})
-
-
-def skill_at(directory: Path) -> Skill:
-    """Return the skill of a round."""
-    return parse_skill(read_text(directory / "skill.md"))
 
 
 def _round(pair: BoundPair) -> str:

@@ -13,15 +13,30 @@ from intraskill.method.attribution import Contributions
 from intraskill.method.queries import QueryCount, Reward
 from intraskill.method.randomness import content_hash
 from intraskill.method.remeasure import MeasuredRound
-from intraskill.method.skill import ChunkId
+from intraskill.method.skill import ChunkId, Skill, parse_skill
 from intraskill.runtime.records import from_json
-from intraskill.runtime.run_directory import finished_rounds, read_json, verify
+from intraskill.runtime.run_directory import finished_rounds, read_json, read_text, verify
 
 
 def rounds_before(root: Path, round_index: int | None = None) -> list[tuple[int, Path]]:
     """Return number and directory of every sealed round before ``round_index``; of all when it is ``None``."""
-    numbered = [(int(directory.name.rpartition("_")[2]), directory) for directory in finished_rounds(root)]
+    numbered = [(round_number(directory), directory) for directory in finished_rounds(root)]
     return [(number, directory) for number, directory in numbered if round_index is None or number < round_index]
+
+
+def round_number(directory: Path) -> int:
+    """Return t of ``RUN/round_003``."""
+    return int(directory.name.rpartition("_")[2])
+
+
+def skill_at(directory: Path) -> Skill:
+    """Return the skill of a round.
+
+    Raises:
+        ArtifactError: when it cannot be read.
+        SkillFormatError: when it is no skill.
+    """
+    return parse_skill(read_text(directory / "skill.md"))
 
 
 def earlier_contributions(root: Path, round_index: int) -> tuple[Contributions, ...]:

@@ -6,12 +6,12 @@ from typing import Any, cast
 from intraskill.arms import bare_arm, plan_arm, run_scored_arm, task_means, task_success
 from intraskill.assembly import Run, panel
 from intraskill.bound_pair import PAIR_FILE, pair_of, write_pair
+from intraskill.earlier_rounds import skill_at
 from intraskill.method.intervals import mean_interval, paired_bootstrap, paired_counts
 from intraskill.method.rollouts import Rollout
-from intraskill.method.skill import parse_skill
 from intraskill.method.tasks import Split, Task
 from intraskill.runtime.records import to_json
-from intraskill.runtime.run_directory import is_sealed, read_text, seal, verify, write_json
+from intraskill.runtime.run_directory import is_sealed, seal, verify, write_json
 
 # (before, after): what training gave, and what the skill adds at the end and at the start.
 COMPARED = (("start_free", "final_free"), ("final_free", "final_pair"), ("start_free", "start_pair"))
@@ -54,7 +54,7 @@ def compare_start_and_final(run: Run, last_round: int) -> None:
 def _both_modes(
     run: Run, directory: Path, name: str, round_index: int, tasks: tuple[Task, ...]
 ) -> dict[str, tuple[Rollout, ...]]:
-    skill = parse_skill(read_text(run.round_directory(round_index) / "skill.md"))
+    skill = skill_at(run.round_directory(round_index))
     repeats = run.config.final.repeats
     # One address for all arms: common random numbers, so that only the policy and the skill differ.
     episodes = bare_arm(run, tasks, skill, address=("final",), repeats=repeats)

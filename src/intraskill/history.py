@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from intraskill.earlier_rounds import rounds_before
+from intraskill.earlier_rounds import rounds_before, skill_at
 from intraskill.method.attribution import Contributions
 from intraskill.method.edits import Edit
 from intraskill.method.errors import ArtifactError, offenders
@@ -236,7 +236,7 @@ def _read_version(number: int, directory: Path, before: Skill | None) -> Version
     return Version(
         number,
         directory,
-        parse_skill(read_text(directory / "skill.md")),
+        skill_at(directory),
         {chunk.id: chunk for chunk in (*before.chunks, *(chunk for tried in edits for chunk in tried.edit.adds))},
         edits,
         tuple(Turned(entry, titles.get(entry.edit_id, ())) for entry in entries if entry.edit_id not in met),

@@ -11,12 +11,13 @@ from typing import Any
 from intraskill.assembly import Run, assemble
 from intraskill.config import Config
 from intraskill.drafting import draft_skill, first_rollouts, screened_draft
+from intraskill.earlier_rounds import skill_at
 from intraskill.final import compare_start_and_final
 from intraskill.method.contexts import Curriculum, bare_probability, visible_probability
 from intraskill.method.curriculum import ExposureRule, allocate_exposure, fixed_q, gap_q
 from intraskill.method.edits import pool
 from intraskill.method.proposals import Ledger
-from intraskill.method.skill import ChunkId, Skill, parse_skill
+from intraskill.method.skill import ChunkId, Skill
 from intraskill.person_edits import say_unread, verify_round, with_persons_edits
 from intraskill.person_review import reviewed
 from intraskill.review import propose, record_fates, review_frontier
@@ -25,7 +26,6 @@ from intraskill.runtime.run_directory import (
     directory_written_whole,
     is_sealed,
     read_json,
-    read_text,
     seal,
     write_json,
 )
@@ -160,7 +160,7 @@ def read_state(directory: Path) -> State:
     return State(
         row["round"],
         row["checkpoint"],
-        parse_skill(read_text(directory / "skill.md")),
+        skill_at(directory),
         from_json(Curriculum, read_json(directory / "curriculum.json"), directory / "curriculum.json"),
         from_json(Ledger, read_json(directory / "ledger.json"), directory / "ledger.json"),
     )

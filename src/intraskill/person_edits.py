@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from intraskill.assembly import Run
+from intraskill.earlier_rounds import round_number, skill_at
 from intraskill.method.edits import Edit
 from intraskill.method.errors import ArtifactError, SkillFormatError
 from intraskill.method.gate import Fate
@@ -82,7 +83,7 @@ def with_persons_edits(
     found = _picked_up(run, directory, skill)
     if found is None:
         return proposals, ledger
-    round_index = int(directory.name.rpartition("_")[2])
+    round_index = round_number(directory)
     for refusal in found.refused:
         ledger = ledger.record(round_index, refusal.proposal, Fate.FIREWALL, refusal.reason)
     beside = [proposal for proposal in proposals if not _meet(proposal, found.proposals)]
@@ -157,7 +158,7 @@ def _picked_up(run: Run, directory: Path, skill: Skill) -> PersonsEdits | None:
 def _edits_of(run: Run, skill: Skill, text: str) -> PersonsEdits:
     """Compare with the skill named, else the one that differs least, the latest of equals; carry the changes to S_t."""
     named, wanted = _CHANGES.match(text), parse_skill(_CHANGES.sub("", text))
-    sealed = {path.name: parse_skill(read_text(path / "skill.md")) for path in finished_rounds(run.root)}
+    sealed = {path.name: skill_at(path) for path in finished_rounds(run.root)}
     base = min(reversed(sealed), key=lambda name: len(set(sealed[name].ids) ^ set(wanted.ids)))
     base = named[1] if named and named[1] in sealed else base
     notes: list[str] = []

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from intraskill.assembly import Run
+from intraskill.earlier_rounds import round_number
 from intraskill.method.edits import Edit, check_edits
 from intraskill.method.errors import ConfigError, EditError, SkillFormatError, WaitsForPerson, offenders
 from intraskill.method.gate import Fate
@@ -77,7 +78,7 @@ def reviewed(
             return proposals, ledger
         write_json(record, to_json(_answers(run, directory, skill, proposals, asked)))
     answers = {answer.edit_id: answer for answer in from_json(PersonsReview, read_json(record), record).answers}
-    round_index = int(directory.name.rpartition("_")[2]) if directory.name.startswith("round_") else 0
+    round_index = round_number(directory) if directory.name.startswith("round_") else 0
     kept: list[Proposal] = []
     for proposal in proposals:
         answer = answers.get(proposal.to_edit().id)

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from intraskill.benchmark import BENCHMARK_FILE, find_benchmark
-from intraskill.bound_pair import PAIR_FILE, BoundPair, family_beside, pair_of, skill_at, write_pair
+from intraskill.bound_pair import PAIR_FILE, BoundPair, family_beside, pair_of, write_pair
+from intraskill.earlier_rounds import round_number, skill_at
 from intraskill.method.agent_skill import (
     SKILL_FILE,
     describe,
@@ -179,7 +180,7 @@ def chunks_json(directory: Path, skill: Skill, moved: Iterable[str]) -> dict[str
                 "support": sorted(support.get(chunk.id, ())),
             }
         )
-    return {"format": CHUNKS_FORMAT, "skill": skill.hash, "round": int(directory.name[-3:]), "chunks": rows}
+    return {"format": CHUNKS_FORMAT, "skill": skill.hash, "round": round_number(directory), "chunks": rows}
 
 
 def _admissions(directory: Path) -> tuple[dict[str, int], dict[str, set[str]]]:
@@ -187,7 +188,7 @@ def _admissions(directory: Path) -> tuple[dict[str, int], dict[str, set[str]]]:
     admitted: dict[str, int] = {}
     support: dict[str, set[str]] = {}
     for path in finished_rounds(directory.parent):
-        number = int(path.name[-3:])
+        number = round_number(path)
         kept = [chunk.id for chunk in skill_at(path).chunks]
         admitted = {chunk_id: admitted.get(chunk_id, number) for chunk_id in kept}
         for proposal in read_json(path / "edits.json")["proposals"]:
