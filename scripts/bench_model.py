@@ -1,6 +1,5 @@
 """What the policy benches share: a random Qwen3 of 6 layers × 256, its groups of rollouts, timing in turns, results."""
 
-import csv
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -8,6 +7,7 @@ from statistics import median
 from typing import Any
 
 import torch
+from csv_rows import write_csv
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from intraskill.method.rollouts import Group, GroupResult, Rollout
@@ -93,7 +93,4 @@ def in_turns(
 
 def write_rows(name: str, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write ``docs/results/<name>.csv``."""
-    with (RESULTS / f"{name}.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    write_csv(RESULTS / f"{name}.csv", rows, list(dict.fromkeys(key for row in rows for key in row)))

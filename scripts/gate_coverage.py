@@ -9,7 +9,6 @@ approximation. Intervals of the coverages: 95 %, over gates.
 """
 
 import argparse
-import csv
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+from csv_rows import write_csv
 from gate_simulation import Fits, Laboratory, Model
 from gate_worlds import CHUNKS, Array, Layout, World, truths
 
@@ -135,10 +135,7 @@ def main() -> None:
     options = parser.parse_args()
     began, worked = time.perf_counter(), time.process_time()
     rows = [row for cell in cells() for row in rows_of(cell, options.gates, options.seed)]
-    with options.out.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    write_csv(options.out, rows)
     for row in rows:
         if not 0.93 <= float(str(row["coverage"])) <= 0.97:
             print({name: row[name] for name in ("world", "rewards", "tasks", "estimator", "target", "coverage")})

@@ -9,13 +9,13 @@ equal; every chunk is judged once as a candidate and once as an incumbent. Inter
 """
 
 import argparse
-import csv
 import time
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
 import numpy as np
+from csv_rows import write_csv
 from numpy.typing import NDArray
 
 from intraskill.method.admission import outcomes
@@ -122,10 +122,7 @@ def main() -> None:
     options = parser.parse_args()
     began = time.perf_counter()
     rows = measure(options.gates, options.seed)
-    with options.out.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    write_csv(options.out, rows)
     for row in rows:
         if (row["sigma"], row["tasks"], row["role"]) == (0.44, 400, "candidate"):
             print({name: row[name] for name in ("effect", "policy", "useless_in", "harmful_in", "useful_in")})

@@ -11,13 +11,13 @@ from the normal law of the mean losses.
 """
 
 import argparse
-import csv
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from csv_rows import write_csv
 from gate_savings import ANCOVA, GOALS, MASKED, PAIRED, TASKS, WORLDS, history, verdict
 from gate_simulation import Fits, Laboratory, Model
 from gate_worlds import CHUNKS, Array, Layout, World, truths
@@ -187,10 +187,7 @@ def main() -> None:
     rows = []
     for name in ("published", "graded reward"):
         rows += rows_of(name, WORLDS[name], options.gates, options.seed)
-    with options.out.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    write_csv(options.out, rows)
     for row in rows:
         print(*row.values())
     took = f"{time.perf_counter() - began:.0f} s ({time.process_time() - worked:.0f} s of CPU)"

@@ -10,7 +10,6 @@ runs at the goal's budget, 0.40 and 0.60 of the published rollouts, and its erro
 """
 
 import argparse
-import csv
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ from itertools import groupby
 from pathlib import Path
 
 import numpy as np
+from csv_rows import write_csv
 from gate_simulation import Gates, Laboratory, Model, fit_rows
 from gate_worlds import CHUNKS, Array, Layout, World, truths
 
@@ -283,10 +283,7 @@ def main() -> None:
     for name, world in WORLDS.items():
         for part in (precision, at_goal):
             rows += list(part(name, world, options_.gates, options_.seed))
-    with options_.out.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    write_csv(options_.out, rows)
     for row in rows:
         if row["part"] == "equal SE":
             print(

@@ -10,13 +10,13 @@ budget, or twice as much.
 """
 
 import argparse
-import csv
 import time
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import numpy as np
+from csv_rows import write_csv
 from gate_error_rates import draw_gates, fit_gates
 from numpy.typing import NDArray
 
@@ -126,10 +126,7 @@ def main() -> None:
     options = parser.parse_args()
     began = time.perf_counter()
     rows = [row for case in product(POOLS, EFFECTS) for row in rows_of(*case, options.gates, options.seed)]
-    with options.out.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    write_csv(options.out, rows)
     for row in rows:
         print({name: value for name, value in row.items() if not name.endswith(("_low", "_high"))})
     print(f"{len(rows)} rows of {options.gates} gates in {time.perf_counter() - began:.1f} s → {options.out}")

@@ -10,13 +10,13 @@ what the edit truly changes stays the same, but the gate adds up β̂.
 """
 
 import argparse
-import csv
 from collections import Counter
 from collections.abc import Iterator
 from math import sqrt
 from pathlib import Path
 
 import numpy as np
+from csv_rows import write_csv
 
 from intraskill.environments.planted import PlantedChunk, PlantedEdit, PlantedWorld
 from intraskill.method.attribution import Contributions, fit_contributions
@@ -175,10 +175,7 @@ def main() -> None:
         measure(options.gates, options.seed),
         key=lambda r: (r["pairs"], r["interaction"], *(places[str(r[k])] for k in ("operator", "policy", "truth"))),
     )
-    with options.out.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    write_csv(options.out, rows)
     print(options.out.read_text(encoding="utf-8"), end="")
 
 

@@ -7,11 +7,11 @@ probabilities instead of one episode at a time. Writes one row per chunk and one
 """
 
 import argparse
-import csv
 import time
 from pathlib import Path
 
 import numpy as np
+from csv_rows import write_csv
 from numpy.typing import NDArray
 
 from intraskill.environments.planted import PlantedWorld
@@ -104,10 +104,7 @@ def main() -> None:
     options = parser.parse_args()
     began = time.perf_counter()
     rows = measure(options.gates, options.seed)
-    with options.out.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    write_csv(options.out, rows)
     print(options.out.read_text(encoding="utf-8"), end="")
     print(f"{options.gates} gates in {time.perf_counter() - began:.1f} s → {options.out}")
 

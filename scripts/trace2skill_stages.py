@@ -13,6 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from csv_rows import write_csv
+
 from intraskill.arms import plan_arm, run_arm
 from intraskill.assembly import Run, bench
 from intraskill.cli import compose
@@ -120,10 +122,7 @@ def write(rows: list[dict[str, object]]) -> None:
     if OUT.exists():
         with OUT.open(newline="") as file:
             kept = [row for row in csv.DictReader(file) if row["analyst"] not in {r["analyst"] for r in rows}]
-    with OUT.open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows([*kept, *rows])
+    write_csv(OUT, [*kept, *rows], COLUMNS)
     if not all(row["shuffles_equal"] for row in rows):
         sys.exit("the order of the rollouts changed a skill")
 

@@ -1,0 +1,15 @@
+"""Rows of a measurement as a CSV file: one writer for every script, so that equal rows give equal bytes."""
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+
+def write_csv(path: Path, rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> None:
+    """Write rows under ``columns``, by default those of the first row; a row with another column is an error."""
+    names = list(rows[0] if columns is None else columns)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
