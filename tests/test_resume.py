@@ -9,6 +9,7 @@ import time
 
 import pytest
 import statsmodels.regression.linear_model  # noqa: F401  # once here, not in every forked child
+from dying import dies_at
 from planted_runs import TASKS, content, planted_config
 
 from intraskill.cli import main
@@ -21,19 +22,10 @@ KILLS = 20
 
 def _run_until(config, syncs):
     """Run in this process and die at the n-th fsync: between the write and the rename of some artifact."""
-    count, real = 0, os.fsync
-
-    def fsync(handle):
-        nonlocal count
-        count += 1
-        if count == syncs:
-            os.kill(os.getpid(), signal.SIGKILL)
-        real(handle)
-
-    os.fsync = fsync
+    count = dies_at(syncs)
     run(config)
     with open(os.path.join(config.run_dir, ".syncs"), "w") as stream:
-        stream.write(str(count))
+        stream.write(str(count()))
 
 
 def run_until(config, syncs):

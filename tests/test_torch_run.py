@@ -14,21 +14,15 @@ from intraskill.config import Config
 
 TESTS = Path(__file__).parent
 CHILD = """
-import os, signal, sys
+import sys
 sys.path.insert(0, sys.argv[1])
+from dying import dies_at
 from test_torch_run import letter_config
 from intraskill.loop import run
 from pathlib import Path
-syncs, real, count = int(sys.argv[3]), os.fsync, 0
-def fsync(handle):
-    global count
-    count += 1
-    if count == syncs:
-        os.kill(os.getpid(), signal.SIGKILL)
-    real(handle)
-os.fsync = fsync
+count = dies_at(int(sys.argv[3]))
 run(letter_config(Path(sys.argv[2]), sys.argv[4]))
-print(count)
+print(count())
 """
 
 

@@ -3,7 +3,6 @@
 import csv
 import json
 import multiprocessing
-import os
 import shutil
 import signal
 from dataclasses import replace
@@ -13,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from dying import dies_at
 from planted_runs import TASKS, planted_config
 
 from intraskill.assembly import bench
@@ -201,18 +201,9 @@ def test_a_gate_killed_after_any_artifact_ends_in_the_same_bytes(finished, tmp_p
 
 def _command_until(words, syncs, counted):
     """Run the command in a child that dies at its n-th fsync (0 = never) and leaves the number of all."""
-    count, real = 0, os.fsync
-
-    def fsync(handle):
-        nonlocal count
-        count += 1
-        if count == syncs:
-            os.kill(os.getpid(), signal.SIGKILL)
-        real(handle)
-
-    os.fsync = fsync
+    count = dies_at(syncs)
     main(words)
-    counted.write_text(str(count))
+    counted.write_text(str(count()))
 
 
 def command_until(words, syncs, counted):

@@ -16,21 +16,15 @@ from intraskill.runtime.run_directory import read_jsonl
 
 TESTS = Path(__file__).parents[1]
 CHILD = """
-import os, signal, sys
+import sys
 sys.path.insert(0, sys.argv[1])
+from dying import dies_at
 from pathlib import Path
 from editor.editing import planted_editing
 from intraskill.editor.training import train_editor
-syncs, real, count = int(sys.argv[4]), os.fsync, 0
-def fsync(handle):
-    global count
-    count += 1
-    if count == syncs:
-        os.kill(os.getpid(), signal.SIGKILL)
-    real(handle)
-os.fsync = fsync
+count = dies_at(int(sys.argv[4]))
 run = train_editor(planted_editing(Path(sys.argv[2]), sys.argv[3]))
-print(count, run.trials.asked)
+print(count(), run.trials.asked)
 """
 
 

@@ -17,25 +17,19 @@ need_vllm()
 
 TESTS = Path(__file__).parents[1]
 CHILD = """
-import os, signal, sys
+import sys
 sys.path.insert(0, sys.argv[1])
+from dying import dies_at
 from pathlib import Path
 from test_torch_run import letter_config
 from intraskill.loop import run
-syncs, real, count = int(sys.argv[3]), os.fsync, 0
-def fsync(handle):
-    global count
-    count += 1
-    if count == syncs:
-        os.kill(os.getpid(), signal.SIGKILL)
-    real(handle)
-os.fsync = fsync
+count = dies_at(int(sys.argv[3]))
 config = letter_config(Path(sys.argv[2]), sys.argv[4])
 config.rollout.engine, config.policy.lora_rank = "vllm", int(sys.argv[5])
 config.grpo.updates_per_batch, config.rollout.max_new_tokens = 2, 24
 config.grpo.lr = 1e-3 if config.policy.lora_rank else 1e-4
 run(config)
-print("syncs", count)
+print("syncs", count())
 """
 
 
