@@ -1,15 +1,14 @@
 """Recorded answers behind a real HTTP server on 127.0.0.1: a case is found by what its prompt says, then answered."""
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import yaml
+from chat_server import Refusal, answering
 
 FOLDER = Path(__file__).parent / "runtime" / "recorded"
 KEY_ENV = "TEST_LLM_KEY"
@@ -47,30 +46,11 @@ class Records:
 def serving(answers: dict[str, list[Any]]) -> Iterator[tuple[Records, str]]:
     records = Records(answers)
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            try:
-                status, content = 200, records.answer(asked["messages"])
-            except (ValueError, IndexError, KeyError) as error:
-                status, content = 401, f"no record answers this: {error}"  # 401 is not tried again
-            choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": content}}
-            usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-            reply = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
-            body = json.dumps(reply | {"usage": usage} if status == 200 else {"error": {"message": content}}).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def reply(messages: list[dict[str, str]]) -> str:
+        try:
+            return records.answer(messages)
+        except (ValueError, IndexError, KeyError) as error:
+            raise Refusal(401, f"no record answers this: {error}") from error  # 401 is not tried again
 
-        def log_message(self, *args):
-            pass
-
-    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    try:
-        yield records, f"http://127.0.0.1:{httpd.server_port}/v1"
-    finally:
-        httpd.shutdown()
-        httpd.server_close()
+    with answering(reply) as server:
+        yield records, server.url

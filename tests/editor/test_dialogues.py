@@ -5,7 +5,8 @@ import json
 import re
 
 import pytest
-from editor.answering import SAMPLES, answering, configured, scored, worth_of
+from chat_server import answering
+from editor.answering import SAMPLES, configured, scored, worth_of
 from editor.test_judges import judged
 
 from intraskill.editor.domain import Job

@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from editor.answering import SAMPLES, answering, configured, scored, worth_of
+from chat_server import answering
+from editor.answering import SAMPLES, configured, scored, worth_of
 from editor.test_judges import of_words
 
 from intraskill.editor.domains.documents import documents

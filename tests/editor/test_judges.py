@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from editor.answering import Refusal, answering
+from chat_server import Refusal, answering
 
 from intraskill.editor.domain import Answer, Job, Query
 from intraskill.editor.judges import Criterion, RubricJudge, read_judgements, read_rubric

@@ -6,7 +6,8 @@ import zipfile
 from datetime import date, datetime, time
 
 import pytest
-from editor.answering import answering, configured, scored, worth_of
+from chat_server import answering
+from editor.answering import configured, scored, worth_of
 from editor.samples.ledger_books import IDS, book, write_tasks
 
 from intraskill.editor.domain import Answer

@@ -3,7 +3,8 @@
 import time
 
 import pytest
-from editor.answering import KEY_ENV, Refusal, answering, configured
+from chat_server import KEY_ENV, Refusal, answering
+from editor.answering import configured
 
 from intraskill.editor.domain import Answer, Job, Query
 from intraskill.editor.execution import Confines, program_of, run_program

@@ -186,7 +186,3 @@ class Ledger:
             round_index - entry.round_index <= rounds and (entry.lost_as(proposal) or entry.took_out(proposal))
             for entry in self.entries
         )
-
-    def admissible(self, proposals: Sequence[Proposal], round_index: int, *, rounds: int) -> tuple[Proposal, ...]:
-        """Return the proposals that nothing recent keeps away."""
-        return tuple(p for p in proposals if not self.blocks(p, round_index, rounds=rounds))
