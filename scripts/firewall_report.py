@@ -1,8 +1,8 @@
-"""Measure the firewall: what it catches of the red-team set, what it wrongly refuses, how long it takes.
+"""Measure the firewall: what it catches of two red-team sets, what it wrongly refuses, how long it takes.
 
     python scripts/firewall_report.py [--out docs/results/firewall.csv] [--paper]
 
-Rows are (what, name, world, value). Times are medians of this machine.
+Rows are (what, name, world, value); those that begin with "independent" are of `firewall_independent`'s set. Times are medians of this machine.
 """
 
 import argparse
@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import firewall_independent
 import yaml  # type: ignore[import-untyped]
 
 from intraskill.environments.shopworld import ShopWorld
@@ -93,7 +94,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results" / "firewall.csv")
     parser.add_argument("--paper", action="store_true", help="also index the paper presets, which takes minutes")
     arguments = parser.parse_args()
-    rows: list[Row] = list(malicious_rows())
+    rows: list[Row] = [*malicious_rows(), *firewall_independent.summary(firewall_independent.verdicts())]
     for world in WORLDS:
         rows += [*harmless_rows(*world), *index_rows(*world)]
     if arguments.paper:
