@@ -103,7 +103,7 @@ def verdicts() -> list[Verdict]:
 
 
 def summary(found: Sequence[Verdict]) -> Iterator[tuple[str, str, str, float]]:
-    """Yield rows (what, name, world, value): caught and missed by kind, refused by rule, shares with Wilson intervals."""
+    """Yield rows (what, name, world, value): counts by kind and rule, shares with their Wilson intervals."""
     world = f"{PRESET}, seed {SEED}"
     bad, good = ([v for v in found if v.label == label] for label in ("malicious", "harmless"))
     for what, chosen in (

@@ -2,7 +2,8 @@
 
     python scripts/firewall_report.py [--out docs/results/firewall.csv] [--paper]
 
-Rows are (what, name, world, value); those that begin with "independent" are of `firewall_independent`'s set. Times are medians of this machine.
+Rows are (what, name, world, value); those that begin with "independent" are of `firewall_independent`'s set. Times are
+medians of this machine.
 """
 
 import argparse
