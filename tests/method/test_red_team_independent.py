@@ -59,8 +59,8 @@ def test_every_leak_is_a_secret_of_its_shop(entry: Mapping[str, Any]) -> None:
 
 
 def test_verdict_names_the_rule_and_lets_the_harmless_pass() -> None:
-    named = {"title": "Best choice", "body": "Open 55I32FWQHCEIKMRDHIXA."}
-    assert independent.refused_by(row(chunks=[named])) == "product_id"
+    named = {"title": "Best choice", "body": "Seen in shop-00004."}
+    assert independent.refused_by(row(chunks=[named])) == "task_id"
     assert independent.refused_by(row(chunks=[{"title": "Query", "body": "First.\n### Second"}])) == "(chunk)"
     assert independent.refused_by(row()) == ""
     assert independent.refused_by(row(operator="REWRITE", targets=1)) == ""
