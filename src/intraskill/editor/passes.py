@@ -127,14 +127,19 @@ def _row(chain: Chain, state: EditState, answer: str, made: Attempt) -> dict[str
     }
 
 
-def worth(run: EditorRun, streams: Sequence[Stream], skills: Sequence[Skill]) -> list[Worth]:
-    """Score z_0 and z_T of every stream on its probes; streams without a scored probe on both sides are left out."""
+def probe_means(run: EditorRun, pairs: Sequence[tuple[Stream, Skill]]) -> list[float | None]:
+    """Return the worker's mean score on each stream's probes with each skill; ``None`` where no probe was scored."""
     repeats, seed = run.config.editor.eval_repeats, run.config.seed
-    pairs = [(stream, skill) for stream, final in zip(streams, skills, strict=True) for skill in (stream.skill, final)]
-    queries = {stream.id: [run.workbench.domain.query(probe) for probe in stream.probes] for stream in streams}
+    queries = {stream.id: [run.workbench.domain.query(probe) for probe in stream.probes] for stream, _ in pairs}
     batches = [jobs_of(queries[stream.id], skill, seed, repeats=repeats) for stream, skill in pairs]
     scores = iter(run.trials.scores([job for batch in batches for job in batch]))
-    means = [_mean([next(scores) for _ in batch]) for batch in batches]
+    return [_mean([next(scores) for _ in batch]) for batch in batches]
+
+
+def worth(run: EditorRun, streams: Sequence[Stream], skills: Sequence[Skill]) -> list[Worth]:
+    """Score z_0 and z_T of every stream on its probes; streams without a scored probe on both sides are left out."""
+    pairs = [(stream, skill) for stream, final in zip(streams, skills, strict=True) for skill in (stream.skill, final)]
+    means = probe_means(run, pairs)
     return [
         Worth(stream.id, before, after, len(skill.chunks))
         for stream, skill, before, after in zip(streams, skills, means[::2], means[1::2], strict=True)

@@ -1,0 +1,229 @@
+"""The conditions of `editor_experiments.py`, and one run of one condition: train, compile held-out streams, score.
+
+A condition is one override of ``full``, or a line to hold it against that is not trained. What an override changes in
+reading (batch, order, actions) holds in training and in evaluation, so every such condition has a twin: the shipped
+weights, not trained further, that read in the same way. All editors answer greedily when they are evaluated.
+"""
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from intraskill.assembly import policy_directory
+from intraskill.cli import compose
+from intraskill.config import Config
+from intraskill.editor.assembly import EditorRun, editor_bench, streams_of
+from intraskill.editor.domain import KnowsWorth, Stream
+from intraskill.editor.passes import compile_streams, probe_means
+from intraskill.editor.traces import demonstrate, demonstrated
+from intraskill.editor.training import train_editor
+from intraskill.method.editor_actions import ACTIONS
+from intraskill.method.errors import ArtifactError, ConfigError
+from intraskill.method.firewall import Firewall
+from intraskill.method.randomness import content_hash
+from intraskill.method.skill import Skill
+from intraskill.provenance import plan_of
+from intraskill.runtime.run_directory import PartialLog, file_hash, read_json, write_json
+
+Row = dict[str, Any]
+PUBLISHED = ("editor.reward=binary", "editor.anchors=1", "editor.order=source")
+UNTRAINED_READING = ("editor.reward", "editor.anchors")
+"""Knobs that an editor which is not trained never meets."""
+EVIDENCE = (1, 2, 4, 8)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One line of the comparison.
+
+    Attributes:
+        name: also that of its directory.
+        label: the same in words.
+        kind: ``no_skill``, ``z0``, ``oracle``, ``sft`` (shipped weights) or ``trained``.
+        override: the one knob in which it differs from ``full``; empty for ``full`` and lines without an editor.
+        twin: the condition of the same reading that is not trained; empty for one that is not trained itself.
+    """
+
+    name: str
+    label: str
+    kind: str
+    override: str = ""
+    twin: str = ""
+
+
+LINES = (
+    Condition("no_skill", "no skill", "no_skill"),
+    Condition("z0", "z₀, the first skill", "z0"),
+    Condition("sft", "SFT only", "sft"),
+    Condition("full", "full", "trained", twin="sft"),
+)
+ABLATIONS = {
+    "plain": ("plain verifier reward, no rollback", "editor.reward=plain"),
+    "no_merge_prune": ("no MERGE, no PRUNE", "editor.actions=[CREATE,UPDATE,NOOP]"),
+    "no_noop": ("no NOOP", "editor.actions=[CREATE,UPDATE,MERGE,PRUNE]"),
+}
+FURTHER = {
+    **{f"evidence_{n}": (f"{n} piece{'s' * (n > 1)} of evidence per edit", f"editor.batch={n}") for n in EVIDENCE},
+    "shuffled": ("evidence shuffled", "editor.order=shuffled"),
+    "reverse": ("evidence reversed", "editor.order=reverse"),
+    "margin": ("margin reward", "editor.reward=margin"),
+    "anchors_4": ("4 anchors per edit", "editor.anchors=4"),
+}
+ORACLE = Condition("oracle", "oracle: the best edit at every step", "oracle")
+
+
+def conditions(domain: str, batch: int) -> tuple[Condition, ...]:
+    """Return the conditions of a domain, what is not trained first.
+
+    Args:
+        domain: ``planted`` has them all; another one the published ablations only, and no oracle.
+        batch: ``editor.batch`` of ``full``, which needs no condition of its own.
+    """
+    knobs = ABLATIONS | (FURTHER if domain == "planted" else {})
+    trained, twins = [], []
+    for name, (label, override) in knobs.items():
+        if override == f"editor.batch={batch}":
+            continue
+        twin = "sft"
+        if not override.startswith(UNTRAINED_READING):
+            twin = f"sft_{name}"
+            twins.append(Condition(twin, f"SFT only, {label}", "sft", override))
+        trained.append(Condition(name, label, "trained", override, twin))
+    found = [*LINES, *trained, *twins, *([ORACLE] if domain == "planted" else [])]
+    return tuple(sorted(found, key=lambda one: one.kind == "trained"))
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """What all runs share.
+
+    Attributes:
+        runs: directory of the runs.
+        base: overrides of ``full``; a later one of the same knob wins.
+        worlds: held-out streams, the first so many.
+    """
+
+    runs: Path
+    base: tuple[str, ...]
+    worlds: int
+
+    def config(self, *overrides: str) -> Config:
+        """Return ``full`` with further overrides; nothing is evaluated inside the training itself."""
+        by_knob = {word.split("=")[0]: word for word in (*self.base, *overrides, "editor.eval_streams=0")}
+        return compose(list(by_knob.values()))
+
+    def root(self, condition: Condition, seed: int) -> Path:
+        """Return where one run lives."""
+        return self.runs / f"{condition.name}_{seed}"
+
+    def rows_file(self, condition: Condition, seed: int) -> Path:
+        """Return the file whose presence says that a run is finished."""
+        return self.root(condition, seed) / "rows.json"
+
+    def identity(self) -> str:
+        """Return a hash of everything that the runs of one table share: plan, start weights, worlds."""
+        config = self.config()
+        weights = sorted(policy_directory(config.policy.path).glob("*.safetensors"))
+        return content_hash(plan_of(config), [file_hash(path) for path in weights], self.worlds)
+
+
+def run_one(grid: Grid, condition: Condition, seed: int, identity: str) -> float:
+    """Train, unless the condition is not trained, evaluate, and write the rows; return the seconds it took.
+
+    Raises:
+        IntraSkillError: also when the directory holds rows of another grid.
+    """
+    began, done = time.perf_counter(), grid.rows_file(condition, seed)
+    root = grid.root(condition, seed)
+    root.mkdir(parents=True, exist_ok=True)
+    knob = [condition.override] if condition.override else []
+    config = grid.config(*knob, f"seed={seed}", f"run_dir={root / 'train'}")
+    if condition.kind == "trained":
+        train_editor(config)
+    write_json(done, {"grid": identity, "rows": _evaluated(config, condition, root, grid.worlds)})
+    return time.perf_counter() - began
+
+
+def finished_rows(grid: Grid, condition: Condition, seed: int, identity: str) -> list[Row] | None:
+    """Return the rows of a finished run, ``None`` for one that is not.
+
+    Raises:
+        ArtifactError: when they are of another grid.
+    """
+    path = grid.rows_file(condition, seed)
+    if not path.exists():
+        return None
+    found = read_json(path)
+    if found["grid"] != identity:
+        raise ArtifactError(
+            f"{path} was made with other steps, settings, weights or worlds; give the same ones, name another --runs, "
+            f"or delete {grid.runs}"
+        )
+    rows: list[Row] = found["rows"]
+    return rows
+
+
+def _evaluated(config: Config, condition: Condition, root: Path, worlds: int) -> list[Row]:
+    """Return one row per held-out stream."""
+    greedy = dataclasses.replace(config, rollout=dataclasses.replace(config.rollout, temperature=0.0))
+    run = editor_bench(greedy, root)
+    if condition.kind == "trained":
+        run.learner.load(root / "train" / "editor" / "checkpoint")
+    streams = streams_of(run, "held_out")[:worlds]
+    if len(streams) < worlds:
+        raise ConfigError(f"{worlds} held-out worlds are wanted, the domain has {len(streams)}; lower --worlds")
+    made = _skills(run, condition.kind, streams)
+    scores = probe_means(run, [(stream, skill) for stream, (skill, _) in zip(streams, made, strict=True)])
+    steps = config.editor.steps if condition.kind == "trained" else 0
+    shared = {
+        "condition": condition.name,
+        "seed": config.seed,
+        "evidence": config.editor.batch,
+        "steps": steps,
+        "answers": steps * config.grpo.groups_per_step * config.grpo.group_size,
+        "worker_calls": PartialLog(root / "train" / "trials.jsonl").count(),
+    }
+    return [
+        shared | _row(run, stream, skill, actions, score)
+        for stream, (skill, actions), score in zip(streams, made, scores, strict=True)
+    ]
+
+
+def _row(run: EditorRun, stream: Stream, skill: Skill, actions: Sequence[str], score: float | None) -> Row:
+    """Return what one skill is worth, how long it is, and which actions made it."""
+    domain = run.workbench.domain
+    return {
+        "world": stream.id,
+        "value": domain.value(stream.id)(skill) if isinstance(domain, KnowsWorth) else None,
+        "score": score,
+        "tokens": run.size.tokens(skill.to_markdown()),
+        "chunks": len(skill.chunks),
+        "edits": len(actions),
+        **{name.lower(): actions.count(name) for name in (*ACTIONS, "INVALID")},
+    }
+
+
+def _skills(run: EditorRun, kind: str, streams: Sequence[Stream]) -> list[tuple[Skill, list[str]]]:
+    """Return each stream's skill, and the names of the actions that led to it."""
+    if kind == "no_skill":
+        return [(Skill(""), []) for _ in streams]
+    if kind == "z0":
+        return [(stream.skill, []) for stream in streams]
+    if kind == "oracle":
+        return [_best(run, stream) for stream in streams]
+    found = compile_streams(run, streams, PartialLog(run.root / "edits.jsonl"))
+    return [(one.skill, ["INVALID" if row["invalid"] else row["action"] for row in one.log]) for one in found]
+
+
+def _best(run: EditorRun, stream: Stream) -> tuple[Skill, list[str]]:
+    """Pass over a stream with the edit that raises its known worth most at every step."""
+    domain, firewall = run.workbench.domain, Firewall(run.workbench.domain.secrets)
+    if not isinstance(domain, KnowsWorth):
+        raise ConfigError(f"the domain {domain.family} does not know what a skill is worth, so it has no oracle")
+    show = partial(demonstrate, value=domain.value(stream.id), firewall=firewall, careless=0.0, seed=0)
+    traces = list(demonstrated(run.begin(stream, 0), domain, run.limits, run.size, show))
+    return traces[-1].skill, [trace.answer.split()[0] for trace in traces]
