@@ -1,4 +1,4 @@
-"""scripts/editor_experiments.py: a miniature of the grid runs once, and its summary finds what was planted in its rows."""
+"""scripts/editor_experiments.py: a miniature of the grid runs once, and the summary finds what stands in its rows."""
 
 import csv
 import random
@@ -82,6 +82,7 @@ def planted_rows(effects, *, worlds=30, seeds=3, noise=0.02):
         }
         for name, (shift, spread) in effects.items()
         for by_seed in [[draw.gauss(0, noise) + spread * (seed - 1) for seed in range(seeds)]]
+        for seed in range(seeds)
         for world in range(worlds)
     ]  # fmt: skip
 
