@@ -34,6 +34,8 @@ PUBLISHED = ("editor.reward=binary", "editor.anchors=1", "editor.order=source")
 UNTRAINED_READING = ("editor.reward", "editor.anchors")
 """Knobs that an editor which is not trained never meets."""
 EVIDENCE = (1, 2, 4, 8)
+GREEDY = 1e-3
+"""Temperature at which the likeliest token is taken; a run's own may not be 0, where nothing could be learnt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +171,7 @@ def finished_rows(grid: Grid, condition: Condition, seed: int, identity: str) ->
 
 def _evaluated(config: Config, condition: Condition, root: Path, worlds: int) -> list[Row]:
     """Return one row per held-out stream."""
-    greedy = dataclasses.replace(config, rollout=dataclasses.replace(config.rollout, temperature=0.0))
+    greedy = dataclasses.replace(config, rollout=dataclasses.replace(config.rollout, temperature=GREEDY))
     run = editor_bench(greedy, root)
     if condition.kind == "trained":
         run.learner.load(root / "train" / "editor" / "checkpoint")

@@ -3,7 +3,8 @@
     python scripts/editor_experiments.py [--seeds 0 1 2] [--only full plain] [--steps N] [--jobs 1] [--domain planted]
     python scripts/editor_experiments.py --write-only     # write what is finished, run nothing
 
-A finished (condition, seed) is not run again, a killed one goes on. Raw rows go to docs/results/editor_DOMAIN.csv, one
+A finished (condition, seed) is not run again, a killed one goes on. What is finished is written, whichever part of it
+was asked for. Raw rows go to docs/results/editor_DOMAIN.csv, one
 per condition, seed and held-out world; means and differences to editor_DOMAIN_summary.csv beside it, and the table to
 docs/editor_results.md. Further words are overrides of every run, such as ``grpo.lr=1e-4``.
 """
@@ -43,9 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found = {job: finished_rows(grid, *job, identity) for job in wanted}
         missing = [job for job, rows in found.items() if rows is None]
         failed = 0 if options.write_only else _run(grid, missing, identity, options.jobs)
-        rows = [row for job in wanted for row in finished_rows(grid, *job, identity) or []]
+        written = [(one, seed) for one in every for seed in _seeds(grid, one)]
+        rows = [row for job in written for row in finished_rows(grid, *job, identity) or []]
         if not rows:
-            raise ConfigError(f"no run of {grid.runs} is finished; run without --write-only first")
+            raise ConfigError(f"no run of {grid.runs} is finished, so there is nothing to write")
     except IntraSkillError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -75,6 +77,12 @@ def _chosen(every: Sequence[Condition], only: Sequence[str]) -> list[Condition]:
     if unknown := [name for name in only if name not in names]:
         raise ConfigError(f"there is no condition {unknown[0]!r} here; choose from {', '.join(names)}")
     return [one for one in every if not only or one.name in only]
+
+
+def _seeds(grid: Grid, condition: Condition) -> list[int]:
+    """Return the seeds of all runs of a condition that are finished, asked for this time or not."""
+    found = [path.parent.name.removeprefix(f"{condition.name}_") for path in grid.runs.glob("*/rows.json")]
+    return sorted(int(seed) for seed in found if seed.isdecimal())
 
 
 def _run(grid: Grid, jobs: Sequence[Job], identity: str, processes: int) -> int:

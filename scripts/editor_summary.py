@@ -152,7 +152,7 @@ def markdown(domain: str, summary: Sequence[Row], evidence: int) -> str:
     rows = [row for row in summary if row["measure"] == measure]
     trained = [row for row in rows if row["steps"]]
     seeds, worlds = max(row["seeds"] for row in rows), max(row["worlds"] for row in rows)
-    facts = f"{seeds} seeds, {worlds} held-out worlds; measured: {MEASURES[measure]}."
+    facts = f"{seeds} seed{'s' * (seeds != 1)}, {worlds} held-out worlds; measured: {MEASURES[measure]}."
     if trained:
         steps, answers = ({row[name] for row in trained} for name in ("steps", "answers"))
         facts += f" Every trained condition has {_all(steps)} steps and {_all(answers)} answers."

@@ -47,6 +47,7 @@ def test_a_miniature_is_run_once_and_written_with_no_word_about_a_single_seed(tm
     assert (tmp_path / "editor_results.md").read_text() == text
     assert experiment(tmp_path, "--only", "full", "plain", "--write-only") == 0
     assert "Not finished: plain 0" in capsys.readouterr().out
+    assert table(tmp_path, "editor_planted") == rows
     assert experiment(tmp_path, "--only", "sft", steps=3) == 1
     assert "other steps" in capsys.readouterr().err
 
