@@ -27,13 +27,14 @@ from intraskill.method.firewall import Firewall
 from intraskill.method.randomness import content_hash
 from intraskill.method.skill import Skill
 from intraskill.provenance import plan_of
-from intraskill.runtime.run_directory import PartialLog, file_hash, read_json, write_json
+from intraskill.runtime.run_directory import PartialLog, file_hash, read_json, write_json, write_text
 
 Row = dict[str, Any]
 PUBLISHED = ("editor.reward=binary", "editor.anchors=1", "editor.order=source")
-UNTRAINED_READING = ("editor.reward", "editor.anchors")
-"""Knobs that an editor which is not trained never meets."""
+NOT_READ = ("editor.reward", "editor.anchors", "editor.options.anchors")
+"""Knobs that only training meets."""
 EVIDENCE = (1, 2, 4, 8)
+EPISODES = "episodes.partial.jsonl"
 GREEDY = 1e-3
 """Temperature at which the likeliest token is taken; a run's own may not be 0, where nothing could be learnt."""
 
@@ -46,14 +47,14 @@ class Condition:
         name: also that of its directory.
         label: the same in words.
         kind: ``no_skill``, ``z0``, ``oracle``, ``sft`` (shipped weights) or ``trained``.
-        override: the one knob in which it differs from ``full``; empty for ``full`` and lines without an editor.
+        overrides: what differs from ``full``; empty for ``full`` and lines without an editor.
         twin: the condition of the same reading that is not trained; empty for one that is not trained itself.
     """
 
     name: str
     label: str
     kind: str
-    override: str = ""
+    overrides: tuple[str, ...] = ()
     twin: str = ""
 
 
@@ -64,16 +65,17 @@ LINES = (
     Condition("full", "full", "trained", twin="sft"),
 )
 ABLATIONS = {
-    "plain": ("plain verifier reward, no rollback", "editor.reward=plain"),
-    "no_merge_prune": ("no MERGE, no PRUNE", "editor.actions=[CREATE,UPDATE,NOOP]"),
-    "no_noop": ("no NOOP", "editor.actions=[CREATE,UPDATE,MERGE,PRUNE]"),
+    "plain": ("plain verifier reward, no rollback", ("editor.reward=plain",)),
+    "no_merge_prune": ("no MERGE, no PRUNE", ("editor.actions=[CREATE,UPDATE,NOOP]",)),
+    "no_noop": ("no NOOP", ("editor.actions=[CREATE,UPDATE,MERGE,PRUNE]",)),
 }
 FURTHER = {
-    **{f"evidence_{n}": (f"{n} piece{'s' * (n > 1)} of evidence per edit", f"editor.batch={n}") for n in EVIDENCE},
-    "shuffled": ("evidence shuffled", "editor.order=shuffled"),
-    "reverse": ("evidence reversed", "editor.order=reverse"),
-    "margin": ("margin reward", "editor.reward=margin"),
-    "anchors_4": ("4 anchors per edit", "editor.anchors=4"),
+    **{f"evidence_{n}": (f"{n} piece{'s' * (n > 1)} of evidence per edit", (f"editor.batch={n}",)) for n in EVIDENCE},
+    "shuffled": ("evidence shuffled", ("editor.order=shuffled",)),
+    "reverse": ("evidence reversed", ("editor.order=reverse",)),
+    "margin": ("margin reward", ("editor.reward=margin",)),
+    # A planted failure names its own query only, unless more are asked for.
+    "anchors_4": ("4 anchors per edit", ("editor.anchors=4", "editor.options.anchors=4")),
 }
 ORACLE = Condition("oracle", "oracle: the best edit at every step", "oracle")
 
@@ -82,20 +84,20 @@ def conditions(domain: str, batch: int) -> tuple[Condition, ...]:
     """Return the conditions of a domain, what is not trained first.
 
     Args:
-        domain: ``planted`` has them all; another one the published ablations only, and no oracle.
+        domain: ``planted`` has them all, another one the published ablations only.
         batch: ``editor.batch`` of ``full``, which needs no condition of its own.
     """
     knobs = ABLATIONS | (FURTHER if domain == "planted" else {})
     trained, twins = [], []
-    for name, (label, override) in knobs.items():
-        if override == f"editor.batch={batch}":
+    for name, (label, overrides) in knobs.items():
+        if overrides == (f"editor.batch={batch}",):
             continue
         twin = "sft"
-        if not override.startswith(UNTRAINED_READING):
+        if any(not word.startswith(NOT_READ) for word in overrides):
             twin = f"sft_{name}"
-            twins.append(Condition(twin, f"SFT only, {label}", "sft", override))
-        trained.append(Condition(name, label, "trained", override, twin))
-    found = [*LINES, *trained, *twins, *([ORACLE] if domain == "planted" else [])]
+            twins.append(Condition(twin, f"SFT only, {label}", "sft", overrides))
+        trained.append(Condition(name, label, "trained", overrides, twin))
+    found = [*LINES, *trained, *twins, ORACLE]
     return tuple(sorted(found, key=lambda one: one.kind == "trained"))
 
 
@@ -142,12 +144,23 @@ def run_one(grid: Grid, condition: Condition, seed: int, identity: str) -> float
     began, done = time.perf_counter(), grid.rows_file(condition, seed)
     root = grid.root(condition, seed)
     root.mkdir(parents=True, exist_ok=True)
-    knob = [condition.override] if condition.override else []
-    config = grid.config(*knob, f"seed={seed}", f"run_dir={root / 'train'}")
+    config = grid.config(*condition.overrides, f"seed={seed}", f"run_dir={root / 'train'}")
     if condition.kind == "trained":
+        _lend(grid.runs, root / "train")
         train_editor(config)
-    write_json(done, {"grid": identity, "rows": _evaluated(config, condition, root, grid.worlds)})
+        _lend(root / "train", grid.runs)
+    _lend(grid.runs, root)
+    rows = _evaluated(config, condition, root, grid.worlds)
+    _lend(root, grid.runs)
+    write_json(done, {"grid": identity, "rows": rows})
     return time.perf_counter() - began
+
+
+def _lend(source: Path, target: Path) -> None:
+    """Copy episodes that were played as evidence to where the target has fewer: every run of a grid needs the same."""
+    given, held = source / EPISODES, target / EPISODES
+    if given.exists() and (not held.exists() or held.stat().st_size < given.stat().st_size):
+        write_text(held, given.read_text(encoding="utf-8"))
 
 
 def finished_rows(grid: Grid, condition: Condition, seed: int, identity: str) -> list[Row] | None:

@@ -16,10 +16,12 @@ from intraskill.method.editor_actions import ACTIONS
 from intraskill.method.intervals import Interval, mean_interval
 
 Row = dict[str, Any]
-MEASURES = {
-    "value": "expected success over all cases of a world, known exactly",
-    "score": "mean score of the worker on a world's held-out queries",
+MEASURES = ("value", "score")
+SHOWN = {
+    "planted": ("value", "expected success over all cases of a held-out world, known exactly"),
+    "shop": ("score", "mean reward of the worker on the probes of a held-out stream"),
 }
+"""By domain: the measure that its table shows, and what it is."""
 ANSWERS = (*(name.lower() for name in ACTIONS), "invalid")
 BASES = ("full", "sft")
 Panel = dict[str, dict[int, float]]
@@ -148,11 +150,11 @@ def markdown(domain: str, summary: Sequence[Row], evidence: int) -> str:
         summary: from `summarise`.
         evidence: ``editor.batch`` of ``full``.
     """
-    measure = next(name for name in MEASURES if any(row["measure"] == name for row in summary))
+    measure, meaning = SHOWN[domain]
     rows = [row for row in summary if row["measure"] == measure]
     trained = [row for row in rows if row["steps"]]
     seeds, worlds = max(row["seeds"] for row in rows), max(row["worlds"] for row in rows)
-    facts = f"{seeds} seed{'s' * (seeds != 1)}, {worlds} held-out worlds; measured: {MEASURES[measure]}."
+    facts = f"{seeds} seed{'s' * (seeds != 1)}, {worlds} held-out streams; measured: {meaning}."
     if trained:
         steps, answers = ({row[name] for row in trained} for name in ("steps", "answers"))
         facts += f" Every trained condition has {_all(steps)} steps and {_all(answers)} answers."

@@ -60,15 +60,15 @@ def test_a_condition_that_nobody_knows_is_named(tmp_path, capsys):
 def test_every_condition_is_one_override_and_an_editor_that_reads_otherwise_has_a_twin():
     found = {one.name: one for one in editor_conditions.conditions("planted", 1)}
     assert "evidence_1" not in found and found["evidence_4"].twin == "sft_evidence_4"
-    assert found["sft_evidence_4"].override == found["evidence_4"].override == "editor.batch=4"
+    assert found["sft_evidence_4"].overrides == found["evidence_4"].overrides == ("editor.batch=4",)
     assert found["margin"].twin == found["anchors_4"].twin == found["full"].twin == "sft"
     assert "evidence_1" in {one.name for one in editor_conditions.conditions("planted", 4)}
     grid = editor_conditions.Grid(Path("runs"), ("+exp=editor_tiny", *editor_conditions.PUBLISHED), 2)
     full = editor_conditions.plan_of(grid.config())
-    for one in found.values():
-        changed = editor_conditions.plan_of(grid.config(*([one.override] if one.override else [])))
-        differing = [key for key in full if changed[key] != full[key]]
-        assert differing == ([one.override.split("=")[0]] if one.override else [])
+    for one in (one for one in found.values() if one.kind == "trained"):
+        changed = editor_conditions.plan_of(grid.config(*one.overrides))
+        knobs = {".".join(word.split("=")[0].split(".")[:2]) for word in one.overrides}
+        assert {key for key in full if changed[key] != full[key]} == knobs
 
 
 def planted_rows(effects, *, worlds=30, seeds=3, noise=0.02):

@@ -54,3 +54,14 @@ def test_anchors_are_drawn_by_address_and_at_most_as_many_as_named():
         q.id for q in state(pieces, 1000, anchors=2).anchors
     ]
     assert [len(state(pieces, 1000, anchors=k).anchors) for k in (1, 3, 9)] == [1, 3, 4]
+
+
+def test_a_planted_failure_names_further_queries_of_its_topic_when_more_anchors_are_asked_for():
+    one, four = (PlantedDomain(worlds=1, anchors=count).streams("train")[0].units for count in (1, 4))
+    assert any(unit.anchors for unit in one)
+    for alone, beside in zip(one, four, strict=True):
+        assert (beside.id, beside.text, beside.drafts) == (alone.id, alone.text, alone.drafts)
+        assert beside.anchors[:1] == alone.anchors == ((alone.id,) if alone.anchors else ())
+        assert len(set(beside.anchors)) == (4 if alone.anchors else 0)
+        topics = {PlantedDomain().query(name).facts["topic"] for name in beside.anchors}
+        assert len(topics) <= 1

@@ -13,7 +13,7 @@ evidence on it is stale and the right edit is none.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
@@ -46,6 +46,7 @@ class PlantedDomain:
         held_out: further worlds for evaluation.
         units: pieces of evidence per world.
         probes: held-out queries per world.
+        anchors: queries that a failure names: its own, then further ones of its topic in drawn cases.
         family: name of the task family.
     """
 
@@ -54,11 +55,14 @@ class PlantedDomain:
     held_out: int = 64
     units: int = 16
     probes: int = 10
+    anchors: int = 1
     family: str = field(default="planted_editing", init=False)
 
     def __post_init__(self) -> None:
-        if min(self.worlds, self.held_out, self.units) < 1 or self.probes < 0:
-            raise ConfigError("planted editing: worlds, held_out and units must be at least 1, probes at least 0")
+        if min(self.worlds, self.held_out, self.units, self.anchors) < 1 or self.probes < 0:
+            raise ConfigError(
+                "planted editing: worlds, held_out, units and anchors must be at least 1, probes at least 0"
+            )
 
     @property
     def version(self) -> str:
@@ -73,7 +77,7 @@ class PlantedDomain:
     def streams(self, part: Part) -> tuple[Stream, ...]:
         """Return one stream per world."""
         names = range(self.worlds) if part == "train" else range(self.worlds, self.worlds + self.held_out)
-        return tuple(World(self.seed, number, self.units, self.probes).stream() for number in names)
+        return tuple(self._world(number).stream() for number in names)
 
     def value(self, stream_id: str) -> Callable[[Skill], float]:
         """Return the mean success probability over a world's topics and all cases; see `KnowsWorth`.
@@ -86,7 +90,7 @@ class PlantedDomain:
             raise SplitError(
                 f"{stream_id!r} is no planted world; they are world-0 to {self.worlds + self.held_out - 1}"
             )
-        topics = World(self.seed, int(number), self.units, self.probes).conditions
+        topics = self._world(int(number)).conditions
 
         def mean_success(skill: Skill) -> float:
             rules = [rule for chunk in skill.chunks if (rule := read_rule(chunk)) is not None]
@@ -105,6 +109,9 @@ class PlantedDomain:
             raise SplitError(f"{query_id!r} is no planted query; its form is world/topic/case/number")
         return Query(query_id, f"Buy by {parts[1]} {parts[2]}.", {"topic": parts[1], "case": parts[2]})
 
+    def _world(self, number: int) -> "World":
+        return World(self.seed, number, self.units, self.probes, self.anchors)
+
 
 @dataclass(frozen=True)
 class World:
@@ -114,6 +121,7 @@ class World:
     number: int
     units: int
     probes: int
+    anchors: int = 1
 
     def draw(self, *where: str | int) -> float:
         """Return the uniform number at an address of this world."""
@@ -160,7 +168,11 @@ class World:
         if self.draw("wrong", number) < WRONG_FEEDBACK:
             code = self.pick(sorted(FEEDBACK.values()), "code", number)
         text = f"Task: buy by {topic} {case}.\n1. choose {topic} -> {code}\nReward: 0"
-        return Unit(query, "experience", text, (query,), self._drafts(number, topic, case, code))
+        more = [
+            f"world-{self.number}/{topic}/{self.pick(CASES, 'anchor', number, k)}/{number}-{k}"
+            for k in range(1, self.anchors)
+        ]
+        return Unit(query, "experience", text, (query, *more), self._drafts(number, topic, case, code))
 
     def _first_rules(self, topic: str, condition: str) -> list[Chunk]:
         variant, case = int(self.draw("variant", topic) * 2), self.pick(CASES, "narrow", topic)
@@ -220,14 +232,13 @@ class RewardVerifier:
 
 
 def planted(config: Config, root: Path) -> Workbench:
-    """Return planted worlds of ``editor.options`` (seed, worlds, held_out, units, probes).
+    """Return planted worlds of ``editor.options``: the fields of `PlantedDomain`.
 
     Raises:
         ConfigError: for an option that is none of these.
     """
     options = {str(key): int(value) for key, value in config.editor.options.items()}
-    if unknown := sorted(set(options) - {"seed", "worlds", "held_out", "units", "probes"}):
-        raise ConfigError(
-            f"editor.options.{unknown[0]} is no option of planted; it takes seed, worlds, held_out, units, probes"
-        )
+    known = [one.name for one in fields(PlantedDomain) if one.init]
+    if unknown := sorted(set(options) - set(known)):
+        raise ConfigError(f"editor.options.{unknown[0]} is no option of planted; it takes {', '.join(known)}")
     return Workbench(PlantedDomain(**options), PlantedWorker(), RewardVerifier())
