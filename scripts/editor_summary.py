@@ -115,17 +115,20 @@ def findings(summary: Sequence[Row], measure: str) -> list[str]:
     rows = [row for row in summary if row["measure"] == measure]
     if not rows or max(row["seeds"] for row in rows) < 2:
         return ["One seed shows nothing: run two or more (--seeds)."]
-    tested, lines = 0, []
+    tested: set[frozenset[str]] = set()
+    lines = []
     for row in rows:
         for base in BASES:
-            if row[f"over_{base}"] == "" or row["seeds"] < 2:
-                continue
-            tested += 1
             name = "full" if base == "full" else row["over_sft_of"]
+            pair = frozenset((row["condition"], name))
+            if row[f"over_{base}"] == "" or row["seeds"] < 2 or pair in tested:
+                continue
+            tested.add(pair)
             if _excludes_zero(row, base, ""):
                 firm = "over worlds and over seeds" if _excludes_zero(row, base, "_seeds") else "over worlds only"
                 lines.append(f"{row['condition']} − {name}: {cell(row, base)}, {firm}")
-    head = f"{len(lines)} of {tested} differences exclude 0 over worlds; about {tested / 20:.0f} would by chance alone."
+    by_chance = len(tested) / 20
+    head = f"{len(lines)} of {len(tested)} differences exclude 0 over worlds; {by_chance:.1f} would by chance alone."
     return [head, *lines]
 
 
