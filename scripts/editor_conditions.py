@@ -16,7 +16,7 @@ from typing import Any
 from intraskill.assembly import policy_directory
 from intraskill.cli import compose
 from intraskill.config import Config
-from intraskill.editor.assembly import EditorRun, editor_bench, streams_of
+from intraskill.editor.assembly import EditorRun, assemble_editor, editor_bench, streams_of
 from intraskill.editor.domain import KnowsWorth, Stream
 from intraskill.editor.passes import compile_streams, probe_means
 from intraskill.editor.traces import demonstrate, demonstrated
@@ -146,6 +146,9 @@ def run_one(grid: Grid, condition: Condition, seed: int, identity: str) -> float
     root.mkdir(parents=True, exist_ok=True)
     config = grid.config(*condition.overrides, f"seed={seed}", f"run_dir={root / 'train'}")
     if condition.kind == "trained":
+        assemble_editor(
+            config
+        ).metrics.close()  # a run takes an empty directory only, so it takes it before it is lent to
         _lend(grid.runs, root / "train")
         train_editor(config)
         _lend(root / "train", grid.runs)
