@@ -164,13 +164,15 @@ def _train(arguments: argparse.Namespace, overrides: list[str]) -> int:
 
         Console().print(plan_table(config), highlight=False)
         return 0
+    from intraskill.assembly import environment_of
+    from intraskill.loop import run
     from intraskill.report.live import monitor
     from intraskill.report.summary import write_summary
     from intraskill.report.tables import print_report
     from intraskill.together import run_together
 
     with monitor() if leads else nullcontext() as watcher:
-        root = run_together(config, watcher)
+        root = run_together(config, run, environment_of, watcher)
     if root is not None:
         print_report(write_summary(root), str(root))
     return 0

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from editor.editing import write_editor
 from runtime.toy import SKILL, episode, write_model
 
 from intraskill.config import Config
@@ -37,7 +38,8 @@ def launch(*words: str, size: int = 2) -> list[subprocess.Popen]:
         "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
         # As accelerate launch --use_fsdp sets them: transformers would then load the weights on rank 0 only.
         "ACCELERATE_USE_FSDP": "true", "FSDP_CPU_RAM_EFFICIENT_LOADING": "true",
-        "WORLD_SIZE": str(size), "PYTHONPATH": str(TESTS), "HF_HUB_OFFLINE": "1",
+        "WORLD_SIZE": str(size), "HF_HUB_OFFLINE": "1",
+        "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")]),
     }  # fmt: skip
     return [
         subprocess.Popen(
@@ -155,11 +157,13 @@ RUN = """
 import sys
 from pathlib import Path
 from test_torch_run import letter_config
+from intraskill.assembly import environment_of
+from intraskill.loop import run
 from intraskill.together import run_together
 config = letter_config(Path(sys.argv[1]), sys.argv[2])
 config.workers, config.distributed.strategy = 1, sys.argv[3]
 config.distributed.timeout_s = config.distributed.patience_s = 60
-run_together(config)
+run_together(config, run, environment_of)
 """
 
 
@@ -192,6 +196,47 @@ def test_a_run_killed_in_two_processes_gives_the_rounds_of_one(tmp_path: Path, s
     differing = [name for name in one if strip(one[name]) != strip(two[name])]
     assert differing == []
     assert one["round_000/round.json"] != one["round_001/round.json"]
+
+
+EDITOR = """
+import sys
+from pathlib import Path
+from editor.editing import planted_editing
+from intraskill.editor.assembly import environment_of
+from intraskill.editor.training import train_editor
+from intraskill.together import run_together
+config = planted_editing(Path(sys.argv[1]), sys.argv[2])
+config.distributed.strategy = sys.argv[3]
+config.distributed.timeout_s = config.distributed.patience_s = 60
+run = run_together(config, train_editor, environment_of)
+if run:
+    print(run.size.around, run.size.tokens("read first"))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+def test_an_editor_in_two_processes_reads_tries_and_compiles_what_one_does(tmp_path: Path, strategy: str) -> None:
+    write_editor(tmp_path / "model")
+    (status, size, err), *_ = ended(launch("-c", EDITOR, str(tmp_path), "one", "auto", size=1))
+    assert status == 0, err
+    both = ended(launch("-c", EDITOR, str(tmp_path), "two", strategy))
+    assert [status for status, _, _ in both] == [0, 0], both[0][2] + both[1][2]
+    assert both[0][1] == size
+    one, two = (
+        {
+            str(path.relative_to(tmp_path / name)): path.read_text()
+            for pattern in ("editor/train.jsonl", "final/*.md", "final/edits.jsonl", "final/worth.jsonl")
+            for path in (tmp_path / name).glob(pattern)
+        }
+        for name in ("one", "two")
+    )
+    assert len(one) == 5
+    assert one == two
+    answers = {
+        answer["answer"] for line in one["editor/train.jsonl"].splitlines() for answer in json.loads(line)["answers"]
+    }
+    assert len(answers) > 1
 
 
 def strip(text: object) -> str:
@@ -280,7 +325,7 @@ def test_what_several_processes_cannot_do_is_refused(tmp_path: Path, monkeypatch
         learner_of(config, environment_of(config))
     config = Config()
     config.env.options = {"language": "plain"}
-    with pytest.raises(ConfigError, match="only intraskill train shares work"):
+    with pytest.raises(ConfigError, match="only intraskill train and editor train share work"):
         learner_of(config, environment_of(config))
 
 

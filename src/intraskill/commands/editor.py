@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from intraskill.commands import Verb
@@ -57,16 +58,22 @@ def _train(arguments: argparse.Namespace, config: Config) -> int:
     from rich.console import Console
 
     from intraskill.report.editor import editor_plan, editor_tables
+    from intraskill.runtime.distributed_settings import launched
 
-    console = Console()
+    console, leads = Console(), launched().rank == 0
     if arguments.dry_run:
-        console.print(editor_plan(config), highlight=False)
+        if leads:
+            console.print(editor_plan(config), highlight=False)
         return 0
+    from intraskill.editor.assembly import environment_of
     from intraskill.editor.training import train_editor
     from intraskill.report.live import monitor
+    from intraskill.together import run_together
 
-    with monitor() as watcher:
-        run = train_editor(config, watcher)
+    with monitor() if leads else nullcontext() as watcher:
+        run = run_together(config, train_editor, environment_of, watcher)
+    if run is None:
+        return 0
     for table in editor_tables(run.root):
         console.print(table, highlight=False)
     trials = run.trials

@@ -133,6 +133,15 @@ def editor_environment(config: Config, secrets: Secrets) -> EditorEnvironment:
     return EditorEnvironment(Firewall(secrets), allowed_actions(config.editor.actions), terse=config.editor.terse)
 
 
+def environment_of(config: Config) -> EditorEnvironment:
+    """Build the environment of a rank that serves: rank 0 places the states in it.
+
+    Raises:
+        ConfigError: for a config that makes no sense.
+    """
+    return editor_environment(config, workbench_of(config, Path(config.run_dir)).domain.secrets)
+
+
 def allowed_actions(names: list[str]) -> tuple[ActionName, ...]:
     """Return the actions that are switched on, in their own order.
 

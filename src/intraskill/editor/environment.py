@@ -60,6 +60,11 @@ class EditorEnvironment:
         ids = self._states if split == "train" else ()
         return tuple(Task(state_id, self.family, "train") for state_id in ids)
 
+    @property
+    def placed(self) -> tuple[EditState, ...]:
+        """The states placed last: what another process needs to open the same tasks."""
+        return tuple(self._states.values())
+
     def state(self, state_id: str) -> EditState:
         """Return a placed state.
 

@@ -230,7 +230,8 @@ def present() -> Ranks | None:
         return _joined[0]
     if (size := launched().size) > 1:
         raise ConfigError(
-            f"a launcher started {size} processes, and only intraskill train shares work; start this in one"
+            f"a launcher started {size} processes, and only intraskill train and editor train share work; start this "
+            "in one"
         )
     return None
 

