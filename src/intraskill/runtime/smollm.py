@@ -31,6 +31,7 @@ def smollm_directory() -> Path:
     if not (found / "config.json").is_file():
         if importlib.util.find_spec("gguf") is None:
             raise ConfigError(f"the package gguf, which reads {file.name}, is missing; install it: {INSTALL}")
+        shutil.rmtree(found, ignore_errors=True)
         own = found.with_name(f"{found.name}.{os.getpid()}")
         with directory_written_whole(own) as aside:
             convert(file, aside)
