@@ -24,7 +24,7 @@ from intraskill.runtime.tracking import Metrics, Monitor, Silence, WandbMirror
 from intraskill.runtime.trainer_settings import LossKind, SelfCheck, TrainerSettings
 
 if TYPE_CHECKING:
-    from intraskill.runtime.policy import Engine
+    from intraskill.runtime.policy import Engine, Policy
 
 PACKAGE = Path(__file__).parent
 SHIPPED_POLICIES = ("tiny", "tiny_editor")
@@ -160,40 +160,51 @@ def learner_of(config: Config, environment: Environment) -> Learner:
 
 
 def _torch_learner(config: Config, environment: Environment) -> Learner:
-    directory = policy_directory(config.policy.path)
     language = getattr(getattr(environment, "settings", None), "language", "plain")
     if config.policy.path == "tiny" and language != "plain":
         raise ConfigError(
             f"policy.path=tiny reads env.options.language=plain only, and this shop is in {language!r}; set "
             "env.options.language=plain, or policy.path to a model that reads natural language"
         )
+    from intraskill.runtime.distributed import present
+    from intraskill.runtime.distributed_learner import NoEngine, led, refuse_engine, together_of
+    from intraskill.runtime.trainer import TorchLearner
+    from intraskill.runtime.vllm_choice import vllm_engine_of
+
+    rollout, ranks = config.rollout, present()
+    refuse_engine(rollout.engine, ranks)
+    loaded, settings = start_policy(config), trainer_settings(config)
+    together = together_of(ranks, loaded, settings)
+    engine: Engine | None = None
+    if rollout.engine != "torch":
+        directory = policy_directory(config.policy.path)
+        engine = NoEngine() if ranks and ranks.rank else vllm_engine_of(rollout, loaded, directory)
+    local = TorchLearner(loaded, environment, settings, engine=engine, together=together)
+    return local if ranks is None else led(local, ranks, elsewhere=rollout.engine != "torch")
+
+
+def start_policy(config: Config) -> "Policy":
+    """Load the start weights and, where the config asks for one, the adapter on top, onto this process's device.
+
+    Raises:
+        ConfigError: when there is no such directory or device.
+        CheckpointError: when the directory holds no model.
+    """
+    directory = policy_directory(config.policy.path)
     import torch
     from transformers.utils import logging
 
     from intraskill.runtime.distributed import device_of, present
-    from intraskill.runtime.distributed_learner import NoEngine, led, refuse_engine, together_of
     from intraskill.runtime.policy import LoraSettings, load_policy
-    from intraskill.runtime.trainer import TorchLearner
-    from intraskill.runtime.vllm_choice import vllm_engine_of
 
     logging.disable_progress_bar()
     torch.set_num_threads(config.threads)
-    policy, rollout, ranks = config.policy, config.rollout, present()
-    refuse_engine(rollout.engine, ranks)
-    lora = None
+    policy, lora = config.policy, None
     if policy.lora_rank:
         targets = tuple(policy.lora_targets)
         lora = LoraSettings(policy.lora_rank, policy.lora_alpha, targets[0] if targets == ("all-linear",) else targets)
-    loaded = load_policy(
-        directory, lora=lora, device=device_of(policy.device, ranks), dtype=getattr(torch, policy.dtype)
-    )
-    settings = trainer_settings(config)
-    together = together_of(ranks, loaded, settings)
-    engine: Engine | None = None
-    if rollout.engine != "torch":
-        engine = NoEngine() if ranks and ranks.rank else vllm_engine_of(rollout, loaded, directory)
-    local = TorchLearner(loaded, environment, settings, engine=engine, together=together)
-    return local if ranks is None else led(local, ranks, elsewhere=rollout.engine != "torch")
+    device = device_of(policy.device, present())
+    return load_policy(directory, lora=lora, device=device, dtype=getattr(torch, policy.dtype))
 
 
 def policy_directory(path: str) -> Path:
@@ -244,7 +255,7 @@ def trainer_settings(config: Config) -> TrainerSettings:
 def analyst_of(config: Config, environment: Environment, root: Path) -> Analyst | None:
     """Return the analyst that the config asks for; a world that brings its own keeps it under ``rules``.
 
-    An LLM's answers are cached under ``root``, so a resumed run asks nothing twice.
+    An LLM's answers are cached under ``root``, so a resumed run asks nothing twice. An editor is loaded when asked.
     """
     proposer = config.proposer
     if proposer.name == "none":
@@ -255,6 +266,15 @@ def analyst_of(config: Config, environment: Environment, root: Path) -> Analyst 
 
         client = JsonClient(endpoint_of(proposer), root / "llm_cache", limits_of(proposer))
         return llm_analyst(client, environment, proposer)
+    if proposer.name == "skill_alpha":
+        from intraskill.editor.proposing import editor_analyst
+
+        return editor_analyst(config, unasked_analyst(environment))
+    return unasked_analyst(environment)
+
+
+def unasked_analyst(environment: Environment) -> Analyst:
+    """Return the analyst that asks no model: the world's own, or the rules."""
     own = getattr(environment, "propose", None)
     if own is not None:
         return OwnAnalyst(own)

@@ -11,8 +11,8 @@ from typing import Any
 from intraskill.method.errors import ConfigError
 from intraskill.runtime.distributed_settings import DistributedConfig
 from intraskill.runtime.editor_settings import EditorConfig
-from intraskill.runtime.knobs import knob
-from intraskill.runtime.proposer_settings import ProposerConfig
+from intraskill.runtime.knobs import knob, nearest
+from intraskill.runtime.proposer_settings import ProposerConfig, contradictions
 from intraskill.runtime.vllm_settings import VllmConfig
 
 LOSSES = ("grpo", "dr_grpo", "dapo", "bnpo", "cispo")
@@ -241,7 +241,8 @@ def check(config: Config) -> Config:
     """
     for name, value, metadata in knobs(config):
         if metadata["choices"] and value not in metadata["choices"]:
-            raise ConfigError(f"{name}={value} is not one of {', '.join(metadata['choices'])}")
+            hint = nearest(str(value), metadata["choices"])
+            raise ConfigError(f"{name}={value} is not one of {', '.join(metadata['choices'])}{hint}")
         if value is not None and metadata["interval"] and not _inside(float(value), metadata["interval"]):
             raise ConfigError(f"{name}={value} is outside {metadata['interval']}: {metadata['doc']}")
     for broken, message in _contradictions(config):
@@ -269,7 +270,7 @@ def _contradictions(config: Config) -> Iterator[tuple[bool, str]]:
         triage.min_valid > triage.reruns,
         f"triage.min_valid={triage.min_valid} exceeds triage.reruns={triage.reruns}",
     )
-    yield (config.proposer.name == "openai" and not config.proposer.model, "proposer.name=openai needs proposer.model")
+    yield from contradictions(config.proposer)
     yield (
         config.rollout.max_new_tokens >= config.rollout.max_context,
         f"rollout.max_new_tokens={config.rollout.max_new_tokens} leaves no room in "

@@ -1,6 +1,5 @@
 """Call an environment's factory: options that do not fit are named first, and whatever it raises is one error."""
 
-import difflib
 import importlib
 import inspect
 from collections.abc import Callable, Mapping
@@ -10,6 +9,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from intraskill.config import EnvConfig
 from intraskill.environments.boundary import boundary
 from intraskill.method.errors import ConfigError, IntraSkillError
+from intraskill.runtime.knobs import nearest
 
 OWN = {
     "shopworld": "intraskill.environments.shopworld:ShopWorld",
@@ -77,8 +77,7 @@ def _check(
         for key in [key for key in given if key not in takes]:
             if key in ("preset", "seed"):
                 raise ConfigError(f"{name} takes no {key}; a factory is called with preset=…, seed=… and env.options")
-            close = difflib.get_close_matches(key, takes, n=1, cutoff=0.5)
-            hint = f", did you mean {close[0]!r}?" if close else ";"
+            hint = nearest(key, takes) or ";"
             raise ConfigError(f"env.options do not fit {name}: it has no {key!r}{hint} It takes: {listed}")
     absent = [key for key, one in takes.items() if one.default is one.empty and key not in given]
     if absent:

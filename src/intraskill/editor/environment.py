@@ -30,20 +30,21 @@ class EditorEnvironment:
     Attributes:
         family: name of the task family.
         reward_parts: names of the reward components.
+        actions: the actions that are allowed.
     """
 
     family = FAMILY
     reward_parts = ("r_strict",)
 
     def __init__(self, firewall: Firewall, actions: Sequence[ActionName] = ACTIONS, *, terse: bool = False) -> None:
-        self._firewall, self._actions = firewall, tuple(actions)
+        self._firewall, self.actions = firewall, tuple(actions)
         self.system = TERSE_SYSTEM if terse else system_prompt(actions)
         self._states: dict[str, EditState] = {}
 
     @property
     def version(self) -> str:
         """Hash of the prompt's form; states carry their own text."""
-        return content_hash("editor-1", self.system, self._actions)
+        return content_hash("editor-1", self.system, self.actions)
 
     @property
     def tools(self) -> Sequence[ToolSpec]:
@@ -77,7 +78,7 @@ class EditorEnvironment:
 
     def attempt(self, state: EditState, answer: str) -> Attempt:
         """Return what an answer makes of a state."""
-        return attempt(answer, state.skill, self._firewall, drafts=state.drafts, actions=self._actions)
+        return attempt(answer, state.skill, self._firewall, drafts=state.drafts, actions=self.actions)
 
     def open(self) -> "EditorSession":
         """Return a new single-use session."""

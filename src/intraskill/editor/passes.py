@@ -7,14 +7,16 @@ from typing import Any
 
 from intraskill.editor.assembly import EditorRun
 from intraskill.editor.domain import Stream
+from intraskill.editor.environment import EditorEnvironment
 from intraskill.editor.scoring import answer_of, jobs_of
 from intraskill.editor.states import Chain, EditState, next_state
 from intraskill.method.editor_actions import Attempt
 from intraskill.method.errors import ArtifactError, EnvironmentFault, TooFewTasksError, offenders
 from intraskill.method.intervals import Interval, mean_interval
 from intraskill.method.randomness import child_seed, content_hash
-from intraskill.method.rollouts import Episode
+from intraskill.method.rollouts import Episode, Rollout
 from intraskill.method.skill import BARE, Skill
+from intraskill.runtime.learner import Learner
 from intraskill.runtime.run_directory import PartialLog
 
 EMPTY = Skill("")
@@ -75,7 +77,8 @@ def compile_streams(run: EditorRun, streams: Sequence[Stream], log: PartialLog |
     while active := [stream_id for stream_id, chain in chains.items() if chain.rest]:
         states = [_state(run, chains[stream_id]) for stream_id in active]
         given = [known.get((stream_id, chains[stream_id].step)) for stream_id in active]
-        asked = iter(_answers(run, [state for state, answer in zip(states, given, strict=True) if answer is None]))
+        open_ = [state for state, answer in zip(states, given, strict=True) if answer is None]
+        asked = map(answer_of, answers_to(run.environment, run.learner, open_, run.config.seed, "compile"))
         fresh = []
         for stream_id, state, answer in zip(active, states, given, strict=True):
             chain, text = chains[stream_id], next(asked) if answer is None else answer
@@ -101,18 +104,27 @@ def _state(run: EditorRun, chain: Chain) -> EditState:
     return next_state(chain, run.workbench.domain, run.limits, run.size, anchors=0, seed=run.config.seed)
 
 
-def _answers(run: EditorRun, states: Sequence[EditState]) -> list[str]:
-    """Ask the editor.
+def answers_to(
+    environment: EditorEnvironment, learner: Learner, states: Sequence[EditState], seed: int, stage: str
+) -> tuple[Rollout, ...]:
+    """Ask an editor once about every state.
+
+    Args:
+        environment: of the editor.
+        learner: the editor.
+        states: with ids that differ.
+        seed: of the run.
+        stage: with a state's id, the address of its answer's draws.
 
     Raises:
-        EnvironmentFault: when an answer broke technically: a pass must not go on as if the editor had said nothing.
+        EnvironmentFault: when an answer broke technically: nothing must go on as if the editor had said nothing.
     """
-    tasks = run.environment.place(states) if states else ()
-    episodes = [Episode(task, EMPTY, BARE, 0, child_seed(run.config.seed, "compile", task.id)) for task in tasks]
-    found = run.learner.run(episodes) if episodes else ()
+    tasks = environment.place(states) if states else ()
+    episodes = [Episode(task, EMPTY, BARE, 0, child_seed(seed, stage, task.id)) for task in tasks]
+    found = learner.run(episodes) if episodes else ()
     if faults := [rollout.fault for rollout in found if rollout.fault is not None]:
         raise EnvironmentFault(f"{len(faults)} answers of the editor broke, {offenders(faults)}")
-    return [answer_of(rollout) for rollout in found]
+    return found
 
 
 def _row(chain: Chain, state: EditState, answer: str, made: Attempt) -> dict[str, Any]:

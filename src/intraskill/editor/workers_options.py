@@ -1,7 +1,6 @@
 """What `editor.options` may hold for real domains: names and types checked, endpoints built, prompts read."""
 
 import dataclasses
-import difflib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from intraskill.config import Config, check
 from intraskill.method.errors import ArtifactError, ConfigError, offenders
+from intraskill.runtime.knobs import nearest
 from intraskill.runtime.llm import JsonClient
 from intraskill.runtime.llm_budget import limits_of
 from intraskill.runtime.llm_endpoint import endpoint_of
@@ -17,7 +17,10 @@ from intraskill.runtime.prompts import LANGUAGES, prompt_text
 from intraskill.runtime.proposer_settings import ProposerConfig
 from intraskill.runtime.run_directory import lines_of, read_text
 
-_OF_ANALYSTS = {"name", "max_candidates", "stay_away_rounds", "max_calls", "max_decisions", "language"}
+_OF_ANALYSTS = {
+    *("name", "max_candidates", "stay_away_rounds", "max_calls", "max_decisions", "language"),
+    *("editor", "drafts"),
+}
 ENDPOINT = {name: value for name, value in dataclasses.asdict(ProposerConfig()).items() if name not in _OF_ANALYSTS} | {
     "base_url": ""
 }
@@ -38,8 +41,7 @@ def read_options(given: Mapping[str, Any], known: Mapping[str, Any], where: str)
     found = dict(known)
     for key, value in given.items():
         if key not in known:
-            close = difflib.get_close_matches(str(key), list(known), n=1, cutoff=0.5)
-            hint = f", did you mean {close[0]!r}?" if close else ";"
+            hint = nearest(str(key), known) or ";"
             raise ConfigError(f"{where}.{key} is no option{hint} There are: {', '.join(known)}")
         default = known[key]
         kind = type(default)

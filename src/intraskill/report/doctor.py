@@ -8,6 +8,7 @@ from pathlib import Path
 
 from intraskill.assembly import environment_of, policy_directory
 from intraskill.config import Config
+from intraskill.editor.trained import trained_editor
 from intraskill.method.errors import IntraSkillError
 from intraskill.provenance import VERSIONED, version_of
 from intraskill.runtime.distributed_settings import described, launched
@@ -30,7 +31,18 @@ def examine(config: Config) -> list[Finding]:
         found += [_vllm_server(config, url) for url in config.rollout.vllm.urls]
     if config.proposer.name == "openai":
         found.append((config.proposer.api_key_env in os.environ, f"API key in ${config.proposer.api_key_env}"))
+    if config.proposer.name == "skill_alpha":
+        found.append(_editor(str(config.proposer.editor)))
     return found
+
+
+def _editor(path: str) -> Finding:
+    try:
+        trained = trained_editor(path)
+        policy_directory(trained.config.policy.path)
+    except IntraSkillError as error:
+        return False, str(error)
+    return True, f"trained editor {path}, made from {trained.config.policy.path}"
 
 
 def _torch(config: Config) -> Finding:

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from intraskill.assembly import environment_of
 from intraskill.config import Config
+from intraskill.editor.trained import trained_editor
 from intraskill.factories import call_of
 from intraskill.method.tasks import SPLITS
 from intraskill.provenance import draft_of
@@ -96,6 +97,7 @@ def plan_table(config: Config) -> Table:
         ("groups per step", found.groups_per_step, f"{grpo.groups_per_step} used, {grpo.reserve_groups} in reserve"),
         ("training", found.train_rollouts, f"rollouts, {grpo.group_size} per group"),
         ("review", found.review_rollouts, f"rollouts at most, 2 × {config.triage.reruns} per frontier task"),
+        *_editor_row(config),
         ("gate pairs", _count(found.gate_pairs), "bare and masked, each round and the cold start"),
         ("gate", _count(found.gate_rollouts), "rollouts, full-skill arm included"),
         ("closing comparison", _count(found.final_rollouts), f"rollouts on {config.final.split}, 4 arms"),
@@ -106,6 +108,19 @@ def plan_table(config: Config) -> Table:
     for what, how_many, how in rows:
         table.add_row(what, f"{how_many:,}" if isinstance(how_many, int) else str(how_many), how)
     return table
+
+
+def _editor_row(config: Config) -> list[tuple[str, int | str, str]]:
+    """Return the line of a trained editor as proposer.
+
+    Raises:
+        ConfigError: when there is none.
+    """
+    if config.proposer.name != "skill_alpha":
+        return []
+    trained = trained_editor(str(config.proposer.editor))
+    read = f"of {trained.path} per pass, each on ≤ {trained.limits.batch} rollouts and {trained.limits.tokens:,} tokens"
+    return [("edit actions", f"≤ {config.proposer.max_calls:,}", read)]
 
 
 def _count(number: int | None) -> int | str:

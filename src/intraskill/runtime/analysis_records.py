@@ -12,7 +12,7 @@ from intraskill.method.proposals import Proposal
 from intraskill.method.randomness import content_hash
 from intraskill.method.rollouts import Rollout
 
-Kind = Literal["success", "failure", "reduce"]
+Kind = Literal["success", "failure", "reduce", "edit"]
 TO_GATE = "to_gate"
 
 
@@ -47,13 +47,14 @@ class AnalysisRecord:
 
     Attributes:
         id: the call: kind, rollout and, where a prompt was asked, its hash.
-        kind: what was read: a success, a failure, or for ``reduce`` other proposals.
+        kind: what was read: a success, a failure, for ``reduce`` other proposals, for ``edit`` a batch of rollouts.
         analyst: who read it.
-        rollout_id: of the rollout, empty for ``reduce``.
-        inputs: for ``reduce``, the calls whose proposals were read.
+        rollout_id: of the rollout, empty for ``reduce`` and ``edit``.
+        inputs: for ``reduce``, the calls whose proposals were read; for ``edit``, the rollouts.
         outcome: ``proposed``, ``no_proposal``, or why there is none: ``bad_answer``, ``fix_failed``, ``no_trial`` (the
-            environment could not open the task again), ``no_action`` (an empty log).
-        diagnosis: what was found, in words.
+            environment could not open the task again), ``no_action`` (an empty log); of an editor ``noop``, or
+            ``invalid/`` and the reason's name (docs/skill_alpha.md).
+        diagnosis: what was found, in words; of an editor its answer as it stands.
         lean_path: of a success, the numbers of the logged actions that were needed.
         responsible_action: of a failure, the number of the logged action that settled it; 0 for none.
         tried: of a failure, the decisions of the live trial.

@@ -1,5 +1,6 @@
 """The knobs of whoever writes candidate edits; free of heavy imports, so that a configuration can be read."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from intraskill.runtime.knobs import knob
@@ -7,13 +8,15 @@ from intraskill.runtime.knobs import knob
 
 @dataclass
 class ProposerConfig:
-    """Who writes candidate edits (Trace2Skill)."""
+    """Who writes candidate edits: an analyst of Trace2Skill, or a trained editor of Skill-α."""
 
-    name: str = knob("rules", "analyst", choices=("rules", "openai", "none"))
+    name: str = knob("rules", "rules, an LLM, an editor, nobody", "", ("rules", "openai", "skill_alpha", "none"))
     max_candidates: int = knob(6, "most edits that one gate tests", "[0, 64]")
     stay_away_rounds: int = knob(2, "rounds for which a losing edit may not return", "[0, 1000]")
-    max_calls: int = knob(100, "most rollouts that an LLM reads per round; failures come first", "[1, inf)")
+    max_calls: int = knob(100, "most rollouts that an LLM or editor reads per round; failures come first", "[1, inf)")
     max_decisions: int = knob(20, "most decisions of an LLM's live trial of its fix of one failure", "[1, 1000]")
+    editor: str | None = knob(None, "who edits for skill_alpha: a run of intraskill editor train, or tiny_editor")
+    drafts: bool | None = knob(None, "an editor gets the rules analyst's texts as drafts; null = the tiny editor does")
     language: str = knob("auto", "of an LLM's prompts; auto: the environment's", choices=("auto", "en", "zh"))
     base_url: str = knob("http://127.0.0.1:8000/v1", "OpenAI-compatible endpoint")
     model: str = knob("", "model name at the endpoint")
@@ -36,3 +39,18 @@ WHERE_AND_HOW_MUCH = (
     *("budget_tokens", "budget_cost", "price_in", "price_out"),
 )
 """Knobs that change no answer, so that a run may go on with other ones."""
+
+
+def contradictions(proposer: ProposerConfig) -> Iterator[tuple[bool, str]]:
+    """Yield whether two knobs contradict each other, and what to say then."""
+    name, edits = proposer.name, proposer.name == "skill_alpha"
+    yield (name == "openai" and not proposer.model, "proposer.name=openai needs proposer.model")
+    yield (
+        edits and not proposer.editor,
+        "proposer.name=skill_alpha needs proposer.editor: the directory of an intraskill editor run, or tiny_editor",
+    )
+    yield (
+        proposer.editor is not None and not edits,
+        f"proposer.editor={proposer.editor} is asked by proposer.name=skill_alpha only, and proposer.name={name}; "
+        "set proposer.name=skill_alpha, or leave proposer.editor out",
+    )
