@@ -104,7 +104,7 @@ def test_an_editor_is_asked_as_it_was_trained(toy, tmp_path):
     editor, trained = assemble(config).analyst.editor, read_json(toy / "plan.json")
     assert editor.learner.conditions["prompt"] == trained["about"]["conditions"]["prompt"]
     assert (editor.limits.tokens, editor.limits.characters) == (900, 200)
-    assert editor.learner.settings.temperature == 0.5 and editor.learner.settings.max_new_tokens == 12
+    assert (editor.learner.engine.temperature, editor.learner.engine.max_new_tokens) == (0.5, 12)
     assert editor.drafter is None and assemble(editing_run(tmp_path / "b", toy, drafts=True)).analyst.editor.drafter
 
 

@@ -196,7 +196,7 @@ def test_a_batch_holds_no_more_than_the_limits_allow_and_loses_nothing():
 
 
 def test_a_skill_that_fills_the_prompt_is_counted_and_stops_no_run():
-    long = Skill("word " * 50, SKILL.chunks)
+    long = Skill("word " * 50 + "word", SKILL.chunks)
     analyst, learner = editing("NOOP", tokens=60)
     found = harvest(analyst, played(0, 0, 0), current=long)
     assert found.counts["no_room"] == 3 and found.counts["asked"] == 0 and learner.prompts == []

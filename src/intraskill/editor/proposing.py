@@ -189,6 +189,7 @@ def load_editor(trained: TrainedEditor, config: Config, drafter: Analyst | None)
             leaves no room for evidence.
         CheckpointError: for weights that are corrupt or of another model.
     """
+    from intraskill.runtime.torch_engine import TorchEngine
     from intraskill.runtime.trainer import TorchLearner
 
     own, run = trained.config, config.policy
@@ -200,8 +201,16 @@ def load_editor(trained: TrainedEditor, config: Config, drafter: Analyst | None)
         raise ConfigError(f"{where}: the weights that it was trained from are gone; {error}") from error
     # Without secrets: what this environment's firewall finds is a feedback code that nobody reads, see `_record`.
     environment = editor_environment(own, Secrets())
-    settings = replace(trainer_settings(own), temperature=config.proposer.temperature, max_turns=1, constrained=False)
-    learner = TorchLearner(start_policy(own), environment, settings)
+    settings = replace(trainer_settings(own), max_turns=1, constrained=False)
+    policy = start_policy(own)
+    # An engine of its own: a trainer's temperature is above 0, and the likeliest answer is that of 0.
+    engine = TorchEngine(
+        policy,
+        stop_id=int(policy.tokenizer.eos_token_id),
+        temperature=config.proposer.temperature,
+        max_new_tokens=settings.max_new_tokens,
+    )
+    learner = TorchLearner(policy, environment, settings, engine=engine)
     if trained.checkpoint is not None:
         learner.load(trained.checkpoint)
     here = learner.conditions["prompt"]
