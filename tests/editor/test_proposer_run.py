@@ -1,6 +1,7 @@
 """`proposer.name=skill_alpha` in real runs: trained editors from disk, exact resume, refusals in one sentence."""
 
 import shutil
+from collections import Counter
 
 import pytest
 from editor.editing import planted_editing, write_editor
@@ -33,45 +34,63 @@ def untrained(place, name="editor"):
 
 
 @pytest.fixture(scope="module")
-def edited(tmp_path_factory):
-    return run(editing_run(tmp_path_factory.mktemp("edited") / "run", temperature=1.0))
-
-
-@pytest.fixture(scope="module")
 def toy(tmp_path_factory):
     place = tmp_path_factory.mktemp("toy")
     write_editor(place / "model")
     return untrained(place)
 
 
-def test_the_shipped_editor_edits_a_planted_run_to_its_end(edited):
-    asked = 0
-    for directory in sorted(edited.glob("round_*")):
-        found = read_json(directory / "edits.json")
-        counts, records = found["counts"], read_jsonl(directory / "analyses.jsonl")
-        assert found["analyst"] == "skill_alpha:tiny_editor"
-        if records:
-            assert (
-                counts["asked"]
-                == len(records)
-                == counts["noop"] + counts["invalid"] + sum(record["outcome"] == "proposed" for record in records)
-            )
-            asked += counts["asked"]
-        calls = {record["id"] for record in records}
-        assert all(set(one["calls"]) <= calls for one in found["proposals"] if one["calls"])
-    assert asked > 12 and read_json(edited / "round_000" / "edits.json")["proposals"], "it took drafts"
-    assert (edited / "final" / "DONE").exists()
+def toy_run(run_dir, toy):
+    config = editing_run(run_dir, toy, temperature=1.0)
+    config.coldstart.draft, config.final.tasks = "skills/shopping_draft.md", 0
+    return run(config)
 
 
-def test_a_round_that_is_done_again_asks_for_the_same_edits(edited, tmp_path):
+@pytest.fixture(scope="module")
+def edited(toy, tmp_path_factory):
+    return toy_run(tmp_path_factory.mktemp("edited") / "run", toy)
+
+
+def counted(directory):
+    """The answers of a pass by what became of them, after checking that every one is counted and recorded once."""
+    counts, records = read_json(directory / "edits.json")["counts"], read_jsonl(directory / "analyses.jsonl")
+    outcomes = Counter(record["outcome"] for record in records)
+    assert counts["asked"] == len(records) and counts["noop"] == outcomes.pop("noop", 0)
+    proposed = outcomes.pop("proposed", 0)
+    assert counts["invalid"] == sum(outcomes.values()) == counts["asked"] - counts["noop"] - proposed
+    assert {name: counts[name] for name in outcomes} == outcomes
+    return counts, records
+
+
+def test_an_edit_of_a_trained_editor_is_tried_by_the_gate_and_its_fate_is_recorded(edited, toy):
+    counts, records = counted(edited / "round_001")
+    found = read_json(edited / "round_001" / "edits.json")
+    assert found["analyst"] == f"skill_alpha:{toy.name}" and counts["mapped"] >= 1
+    tried = [one for record in records for one in record["proposals"] if one["fate"] == "to_gate"]
+    assert tried and {one["proposal"]["op"] for one in tried} == {"DELETE"}
+    decided = read_json(edited / "round_001" / "decision.json")
+    assert all(one["edit_id"] in decided["fates"] for one in tried)
+    entries = {entry["edit_id"]: entry for entry in read_json(edited / "round_001" / "ledger.json")["entries"]}
+    assert all(entries[one["edit_id"]]["support"] == one["proposal"]["support"] for one in tried)
+    assert counted(edited / "round_000")[0]["not_at_start"] == 1
+
+
+def test_a_round_that_is_done_again_asks_for_the_same_edits(edited, toy, tmp_path):
     again = tmp_path / "run"
     shutil.copytree(edited, again)
-    shutil.rmtree(again / "final")
     for name in ("round_001", "round_002"):
         shutil.rmtree(again / name)
-    run(editing_run(again, temperature=1.0))
+    toy_run(again, toy)
     expected, found = content(edited), content(again)
     assert [name for name in {*found, *expected} if found.get(name) != expected.get(name)] == []
+
+
+def test_the_shipped_editor_proposes_in_a_planted_run_to_its_end(tmp_path):
+    config = editing_run(tmp_path / "run")
+    config.rounds = 1
+    root = run(config)
+    counts = [counted(root / f"round_00{number}")[0] for number in (0, 1)]
+    assert counts[0]["asked"] == 12 and counts[1]["asked"] > 0 and (root / "final" / "DONE").exists()
 
 
 def test_a_run_with_a_trained_editor_refuses_another_one_under_the_same_name(toy, tmp_path):
@@ -81,10 +100,8 @@ def test_a_run_with_a_trained_editor_refuses_another_one_under_the_same_name(toy
     plan["plan"]["policy.path"] = str(place / "model")
     write_json(place / "editor" / "plan.json", plan)
     config = editing_run(tmp_path / "run", place / "editor")
-    config.coldstart.draft, config.rounds, config.final.tasks = "skills/shopping_draft.md", 1, 0
+    config.rounds, config.final.tasks = 0, 0
     root = run(config)
-    counts = read_json(root / "round_001" / "edits.json")["counts"]
-    assert counts["asked"] and counts["asked"] >= counts["noop"] + counts["invalid"]
     bench(config, root), shutil.move(place / "editor", place / "away")  # whoever asks nothing needs no editor
     with pytest.raises(ConfigError, match="there is no such directory"):
         run(config)
