@@ -97,6 +97,8 @@ def propose(
     path = directory / "edits.json"
     if not path.exists():
         harvest = _harvest(run, evidence, skill, memory, groups)
+        if "asked" in harvest.counts:
+            run.monitor.say(f"round {memory.round_index}: {answers_line(harvest)}")
         write_jsonl(directory / "analyses.jsonl", [to_json(record) for record in harvest.records])
         write_json(path, to_json(replace(harvest, records=())))  # the records hold notes that nobody else may read
     harvest = from_json(Harvest, read_json(path), path)
@@ -106,6 +108,16 @@ def propose(
     if not harvest.proposals and evidence and run.analyst is not None:
         ledger = ledger.record(memory.round_index, None, Fate.NO_PROPOSAL, f"{len(evidence)} rollouts read")
     return harvest.proposals, ledger
+
+
+def answers_line(harvest: Harvest) -> str:
+    """Return what became of an editor's answers: one that says nothing valid looks like one without ideas otherwise."""
+    counts = harvest.counts
+    edits = counts["asked"] - counts["noop"] - counts["invalid"]
+    reasons = [f"{n} {name.removeprefix('invalid/')}" for name, n in counts.items() if name.startswith("invalid/")]
+    wrong = f"{counts['invalid']} invalid" + (f" ({', '.join(reasons)})" if reasons else "")
+    unread = f"; {counts['no_room']} rollouts fit no prompt beside the skill" if counts["no_room"] else ""
+    return f"{harvest.analyst} gave {counts['asked']} answers: {edits} edits, {counts['noop']} NOOP, {wrong}{unread}"
 
 
 def _harvest(

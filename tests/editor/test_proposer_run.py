@@ -16,6 +16,7 @@ from intraskill.editor.training import train_editor
 from intraskill.loop import run
 from intraskill.method.errors import ArtifactError, ConfigError
 from intraskill.runtime.run_directory import read_json, read_jsonl, write_json
+from intraskill.runtime.tracking import Silence
 
 
 def editing_run(run_dir, editor="tiny_editor", **proposer):
@@ -24,6 +25,16 @@ def editing_run(run_dir, editor="tiny_editor", **proposer):
     for name, value in proposer.items():
         setattr(config.proposer, name, value)
     return check(config)
+
+
+class Listener(Silence):
+    """Keeps what is said."""
+
+    def __init__(self):
+        self.lines = []
+
+    def say(self, message):
+        self.lines.append(message)
 
 
 def untrained(place, name="editor"):
@@ -88,9 +99,11 @@ def test_a_round_that_is_done_again_asks_for_the_same_edits(edited, toy, tmp_pat
 def test_the_shipped_editor_proposes_in_a_planted_run_to_its_end(tmp_path):
     config = editing_run(tmp_path / "run")
     config.rounds = 1
-    root = run(config)
+    watcher = Listener()
+    root = run(config, watcher)
     counts = [counted(root / f"round_00{number}")[0] for number in (0, 1)]
     assert counts[0]["asked"] == 12 and counts[1]["asked"] > 0 and (root / "final" / "DONE").exists()
+    assert any(line.startswith("round 0: skill_alpha:tiny_editor gave 12 answers: ") for line in watcher.lines)
 
 
 def test_a_run_with_a_trained_editor_refuses_another_one_under_the_same_name(toy, tmp_path):

@@ -17,6 +17,7 @@ from intraskill.method.firewall import Firewall, Secrets
 from intraskill.method.gate import Fate
 from intraskill.method.proposals import Ledger, Proposal
 from intraskill.method.skill import Skill
+from intraskill.review import answers_line
 from intraskill.runtime.analysis_records import rollout_id
 from intraskill.runtime.sieve import Memory
 from intraskill.runtime.trace2skill import Analysis, harvest_edits
@@ -48,7 +49,7 @@ class Drafting:
     name, reducer, prompts_hash = "drafting", None, ""
 
     def analyse(self, rollouts, skill):
-        named = [f"{one.task_id}#{one.sample}" for one in rollouts if one.reward < 1.0]
+        named = [f"{one.task_id}#{one.sample}" for one in rollouts]
         return Analysis((Proposal("ADD", (), (chunk("drafted"),), "why", tuple(named)),))
 
 
@@ -208,7 +209,22 @@ def test_drafts_come_with_the_failures_that_they_answer_and_may_be_taken():
     drafting, learner = editing(learner.say, batch=1, drafter=Drafting())
     found = harvest(drafting, played(0, 1, 0))
     assert [edit.adds for edit in found.edits] == [(chunk("drafted"),)] and found.counts["noop"] == 1
-    assert all(("# Drafts" in prompt) == ("Reward: 0" in prompt) for prompt in learner.prompts)
+    assert all(("# Drafts" in prompt) == ("Reward: 0" in prompt) for prompt in learner.prompts), "as in its training"
+
+
+def test_an_action_is_shown_as_its_call_in_two_words():
+    analyst, learner = editing("NOOP")
+    harvest(analyst, played(0))
+    assert "1. search_home: search shoe 0 -> executed" in learner.prompts[0]
+
+
+def test_whoever_watches_is_told_what_became_of_the_answers():
+    said = iter(["NOOP", "PRUNE 7", "hm", "PRUNE 8", "PRUNE 1"])
+    found = harvest(editing(lambda prompt: next(said), batch=1)[0], played(0, 0, 0, 0, 0))
+    line = "skill_alpha:scripted gave 5 answers: 1 edits, 1 NOOP, 3 invalid (2 no_such_chunk, 1 unknown_action)"
+    assert answers_line(found) == line
+    found.counts["no_room"] = 2
+    assert answers_line(found) == f"{line}; 2 rollouts fit no prompt beside the skill"
 
 
 def test_an_answer_that_broke_technically_stops_the_pass_and_nothing_to_read_asks_nobody():

@@ -15,6 +15,7 @@ from intraskill.method.evidence import (
     document_units,
     experience_unit,
     key_steps,
+    spelt,
 )
 from intraskill.method.rollouts import Rollout, Turn
 from intraskill.method.skill import BARE
@@ -95,6 +96,13 @@ def test_a_trajectory_shows_at_most_eight_steps_and_counts_the_rest():
     whole = experience_unit(trajectory(8), LIMITS)
     assert whole is not None
     assert "more steps" not in whole.text
+
+
+def test_a_call_is_spelt_in_two_words_and_what_is_no_call_stays():
+    call = Turn("home", '{"name": "search"}', "search", "red shoe", "executed")
+    assert spelt(call).action == "search red shoe" and spelt(spelt(call)) == spelt(call)
+    bare, words = Turn("home", "{}", "finish", "", "executed"), Turn("home", "I shop.", "", "", "no_call")
+    assert spelt(bare).action == "finish" and spelt(words) is words
 
 
 def test_key_steps_are_the_last_the_first_and_the_refused_ones():

@@ -22,7 +22,7 @@ from intraskill.editor.states import Chain, EditState, next_units
 from intraskill.editor.trained import TrainedEditor, trained_editor
 from intraskill.method.editor_actions import ActionError, parse_action
 from intraskill.method.errors import ConfigError
-from intraskill.method.evidence import EvidenceLimits, Unit, arranged, experience_unit
+from intraskill.method.evidence import EvidenceLimits, Unit, arranged, experience_unit, spelt
 from intraskill.method.firewall import Secrets
 from intraskill.method.proposals import Proposal
 from intraskill.method.randomness import child_seed, content_hash
@@ -31,6 +31,7 @@ from intraskill.method.skill import Chunk, Skill
 from intraskill.provenance import draft_of
 from intraskill.runtime.analysis_records import AnalysisRecord, call_id, rollout_id
 from intraskill.runtime.learner import Learner
+from intraskill.runtime.live_trial import full_success
 from intraskill.runtime.trace2skill import Analysis, Analyst
 
 
@@ -139,16 +140,21 @@ class EditorAnalyst:
 
 
 def drafts_of(drafter: Analyst | None, rollouts: Sequence[Rollout], skill: Skill) -> list[tuple[Chunk, ...]]:
-    """Return, for every rollout, the texts that an analyst would propose because of it, each once.
+    """Return, for every rollout, the texts that an analyst would propose because of it, each once; none for a success.
 
-    A world's own analyst may name a rollout by its task, or by task and sample, instead of by `rollout_id`.
+    In an editor's training only failures bring drafts. A world's own analyst may name a rollout by its task, or by task
+    and sample, instead of by `rollout_id`.
     """
     found: dict[str, dict[str, Chunk]] = {}
     for proposal in () if drafter is None else drafter.analyse(rollouts, skill).proposals:
         for name in proposal.support:
             found.setdefault(name, {}).update({chunk.id: chunk for chunk in proposal.chunks})
-    names = [(rollout_id(r), f"{r.task_id}#{r.sample}", r.task_id) for r in rollouts]
-    return [tuple(next((found[name] for name in known if name in found), {}).values()) for known in names]
+
+    def written(rollout: Rollout) -> tuple[Chunk, ...]:
+        names = (rollout_id(rollout), f"{rollout.task_id}#{rollout.sample}", rollout.task_id)
+        return tuple(next((found[name] for name in names if name in found), {}).values())
+
+    return [() if full_success(rollout.parts, rollout.reward) else written(rollout) for rollout in rollouts]
 
 
 def _canonical(rollout: Rollout) -> tuple[float, str, tuple[str, ...]]:
@@ -157,7 +163,7 @@ def _canonical(rollout: Rollout) -> tuple[float, str, tuple[str, ...]]:
 
 
 def _unit(rollout: Rollout, limits: EvidenceLimits, drafts: Sequence[Chunk]) -> Unit:
-    unit = experience_unit(rollout, limits, drafts=drafts)
+    unit = experience_unit(replace(rollout, turns=tuple(map(spelt, rollout.turns))), limits, drafts=drafts)
     assert unit is not None, "a rollout without a fault has a reward"
     return replace(unit, id=rollout_id(rollout))
 

@@ -8,7 +8,7 @@ Source: Skill-α, arXiv 2608.01678 (batches of at most 4 trajectories, 8 steps a
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from intraskill.method.errors import ConfigError
@@ -111,6 +111,11 @@ def experience_unit(rollout: Rollout, limits: EvidenceLimits, *, drafts: Sequenc
     text = _fitted(lines, limits.characters)
     anchors = (rollout.task_id,) if rollout.reward < 1.0 else ()
     return Unit(rollout.task_id, "experience", text, anchors, tuple(drafts))
+
+
+def spelt(turn: Turn) -> Turn:
+    """Return a turn whose action is its call in two words, tool and argument; what is no call stays as written."""
+    return replace(turn, action=f"{turn.tool} {turn.argument}".strip()) if turn.tool else turn
 
 
 def key_steps(turns: Sequence[Turn], limit: int) -> list[int]:

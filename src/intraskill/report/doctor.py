@@ -42,7 +42,7 @@ def _editor(path: str) -> Finding:
         policy_directory(trained.config.policy.path)
     except IntraSkillError as error:
         return False, str(error)
-    return True, f"trained editor {path}, made from {trained.config.policy.path}"
+    return True, f"trained editor {path}, from the weights of {trained.config.policy.path}"
 
 
 def _torch(config: Config) -> Finding:
