@@ -135,7 +135,7 @@ class EditorAnalyst:
         if edit is None:
             return replace(record, outcome="noop")
         return record.proposing(
-            [Proposal(edit.op, edit.removes, edit.adds, f"{action.name} by {self.name}", tuple(sorted(read)))]
+            [Proposal(edit.op, edit.removes, edit.adds, f"{action.name} by {self.name}", tuple(sorted(set(read))))]
         )
 
 
