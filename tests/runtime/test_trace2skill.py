@@ -89,6 +89,11 @@ def test_rollout_ids_differ_by_task_sample_and_context(played) -> None:
     assert len({rollout_id(r) for r in played}) == len(played)
 
 
+def test_a_task_played_again_at_the_same_weights_has_another_rollout_id(played) -> None:
+    again = dataclasses.replace(played[0], turns=played[0].turns[:-1])
+    assert rollout_id(again) != rollout_id(played[0]) == rollout_id(dataclasses.replace(played[0]))
+
+
 def test_no_more_than_the_limit_goes_to_the_gate(played) -> None:
     everything = harvest_edits(played, Skill("p"), RulesAnalyst(), OPEN, limit=16).proposals
     harvest = harvest_edits(played, Skill("p"), RulesAnalyst(), OPEN, limit=2)

@@ -97,9 +97,13 @@ def call_id(kind: Kind, name: str, prompt: object = None) -> str:
 
 
 def rollout_id(rollout: Rollout) -> str:
-    """Return an id of one rollout among all rollouts of a run: task, sample, context, weights."""
-    context = content_hash(sorted(rollout.visible), rollout.checkpoint)
-    return f"{rollout.task_id}#{rollout.sample}@{context[:6]}"
+    """Return an id of one rollout among all rollouts of a run: task, sample, context, weights, and what was done.
+
+    The latter because a task may be played again in one context at the same weights, with other seeds: in the groups of
+    a round and in its review.
+    """
+    done = rollout.token_ids, [turn.action for turn in rollout.turns]
+    return f"{rollout.task_id}#{rollout.sample}@{content_hash(sorted(rollout.visible), rollout.checkpoint, *done)[:6]}"
 
 
 def bare_calls(proposal: Proposal) -> Proposal:
