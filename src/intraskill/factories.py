@@ -1,6 +1,5 @@
 """Call an environment's factory: options that do not fit are named first, and whatever it raises is one error."""
 
-import difflib
 import importlib
 import inspect
 from collections.abc import Callable, Mapping
@@ -9,7 +8,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from intraskill.config import EnvConfig
 from intraskill.environments.boundary import boundary
-from intraskill.method.errors import ConfigError, IntraSkillError
+from intraskill.method.errors import ConfigError, IntraSkillError, suggestion
 
 OWN = {
     "shopworld": "intraskill.environments.shopworld:ShopWorld",
@@ -35,7 +34,7 @@ def call_of(env: EnvConfig) -> tuple[Callable[..., Any], dict[str, Any]]:
     Raises:
         ConfigError: for a factory that cannot be imported, or an option that is unknown, missing or of another type.
     """
-    factory = imported(OWN.get(env.name, env.name))
+    factory = imported(env.name)
     options = {str(key): value for key, value in env.options.items() if value is not None}  # null takes one out
     arguments = {"preset": env.preset, "seed": env.seed} | options
     if env.name == "planted":
@@ -48,17 +47,22 @@ def call_of(env: EnvConfig) -> tuple[Callable[..., Any], dict[str, Any]]:
     return factory, arguments
 
 
-def imported(path: str) -> Callable[..., Any]:
-    """Return what ``package.module:name`` names.
+def imported(path: str, own: Mapping[str, str] = OWN, knob: str = "env.name") -> Callable[..., Any]:
+    """Return the factory that ``package.module:name``, or a short name of our ``own``, stands for.
+
+    Args:
+        path: as configured.
+        own: short name → path.
+        knob: where it is configured, for messages.
 
     Raises:
         ConfigError: when there is none, whatever its import raises.
     """
-    module, _, name = path.partition(":")
-    problem = f"env.name={path} cannot be imported; use shopworld, planted or 'package.module:factory'"
+    module, _, name = own.get(path, path).partition(":")
+    problem = f"{knob}={path} cannot be imported; use {', '.join(own)} or 'package.module:factory'"
     found: Callable[..., Any] = _guarded(problem, lambda: getattr(importlib.import_module(module), name))
     if not callable(found):
-        raise ConfigError(f"env.name={path} names a {type(found).__name__}, which cannot be called; name a factory")
+        raise ConfigError(f"{knob}={path} names a {type(found).__name__}, which cannot be called; name a factory")
     return found
 
 
@@ -77,8 +81,7 @@ def _check(
         for key in [key for key in given if key not in takes]:
             if key in ("preset", "seed"):
                 raise ConfigError(f"{name} takes no {key}; a factory is called with preset=…, seed=… and env.options")
-            close = difflib.get_close_matches(key, takes, n=1, cutoff=0.5)
-            hint = f", did you mean {close[0]!r}?" if close else ";"
+            hint = suggestion(key, takes) or ";"
             raise ConfigError(f"env.options do not fit {name}: it has no {key!r}{hint} It takes: {listed}")
     absent = [key for key, one in takes.items() if one.default is one.empty and key not in given]
     if absent:

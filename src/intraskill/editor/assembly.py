@@ -152,8 +152,7 @@ def workbench_of(config: Config, root: Path) -> Workbench:
     Raises:
         ConfigError: for a factory that cannot be imported, or what it raises.
     """
-    name = config.editor.domain
-    factory = cast(Callable[[Config, Path], Workbench], imported(DOMAINS.get(name, name)))
+    factory = cast(Callable[[Config, Path], Workbench], imported(config.editor.domain, DOMAINS, "editor.domain"))
     return factory(config, root)
 
 

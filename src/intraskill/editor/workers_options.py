@@ -1,7 +1,6 @@
 """What `editor.options` may hold for real domains: names and types checked, endpoints built, prompts read."""
 
 import dataclasses
-import difflib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +8,7 @@ from string import Template
 from typing import Any
 
 from intraskill.config import Config, check
-from intraskill.method.errors import ArtifactError, ConfigError, offenders
+from intraskill.method.errors import ArtifactError, ConfigError, offenders, suggestion
 from intraskill.runtime.llm import JsonClient
 from intraskill.runtime.llm_budget import limits_of
 from intraskill.runtime.llm_endpoint import endpoint_of
@@ -38,8 +37,7 @@ def read_options(given: Mapping[str, Any], known: Mapping[str, Any], where: str)
     found = dict(known)
     for key, value in given.items():
         if key not in known:
-            close = difflib.get_close_matches(str(key), list(known), n=1, cutoff=0.5)
-            hint = f", did you mean {close[0]!r}?" if close else ";"
+            hint = suggestion(str(key), known) or ";"
             raise ConfigError(f"{where}.{key} is no option{hint} There are: {', '.join(known)}")
         default = known[key]
         kind = type(default)
