@@ -52,18 +52,24 @@ def synthetic_traces(config: Config, number: int, *, careless: float, root: Path
 
 
 def _traces(config: Config, workbench: Workbench, size: PromptSize, careless: float) -> Iterator[Trace]:
+    """Yield traces of one tour over the train streams after another, without end."""
     domain, limits, seed = workbench.domain, limits_of(config), config.seed
     streams = {stream.id: stream for stream in domain.streams("train")}
     if not streams:
         raise SplitError(f"editor.domain={config.editor.domain} has no train streams; give it more evidence")
     firewall, order, tour = Firewall(domain.secrets), cast(Order, config.editor.order), 0
     worth, actions = cast(KnowsWorth, domain), allowed_actions(config.editor.actions)
+    shown = False
     while True:
         for stream_id in shuffled(streams, seed, "traces", tour):
             value = worth.value(stream_id)
             chain = begin(streams[stream_id], tour, order=order, seed=seed)
             show = partial(demonstrate, value=value, firewall=firewall, careless=careless, seed=seed, actions=actions)
-            yield from demonstrated(chain, domain, limits, size, show)
+            for trace in demonstrated(chain, domain, limits, size, show):
+                shown = True
+                yield trace
+        if not shown:
+            raise ConfigError(f"no edit of editor.actions={', '.join(actions)} fits any train state; allow NOOP")
         tour += 1
 
 
