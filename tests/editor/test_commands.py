@@ -242,10 +242,10 @@ def test_wrong_knobs_of_an_editor_are_one_sentence(editing_place, tmp_path, caps
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (['{"prompt": "p", "answer": "NOOP"}', '{"prompt": "p"}'], "1 lines that are no traces, 1: line 2;"),
-        (['{"prompt": "p", "answer": ""}'], "1 lines that are no traces"),
-        (["{"], "line 1, is not valid JSON"),
-        ([], "and one at least"),
+        (['{"prompt": "p", "answer": "NOOP"}', '{"prompt": "p"}'], "lines that are no traces, 1: line 2: it must be {"),
+        (['{"prompt": "p", "answer": ""}', "[1]"], "2: line 1: it must be"),
+        (["{"], "1: line 1: Expecting property name"),
+        ([], "holds no trace; give at least one"),
     ],
 )
 def test_a_file_that_holds_no_traces_is_refused(editing_place, tmp_path, capsys, lines, message):
