@@ -17,6 +17,7 @@ from intraskill.commands import Command, coldstart, editor, env, gate, skill, va
 from intraskill.config import Config, check, flatten, unflatten
 from intraskill.method.errors import ConfigError, IntraSkillError, WaitsForPerson
 from intraskill.runtime.distributed_settings import launched
+from intraskill.runtime.knobs import nearest
 
 CONFIGS = Path(__file__).parent / "configs"
 OVERRIDE = re.compile(r"^[+~]{0,2}[A-Za-z_][\w./@-]*=")
@@ -143,12 +144,11 @@ def _checked(word: str) -> str:
 
 
 def _suggestion(word: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    if not close:
-        leaves = {name.rpartition(".")[2]: name for name in known}
-        leaf = difflib.get_close_matches(word.rpartition(".")[2], list(leaves), n=1, cutoff=0.6)
-        close = [leaves[leaf[0]]] if leaf else []
-    return f", did you mean {close[0]!r}?" if close else ""
+    if found := nearest(word, known):
+        return found
+    leaves = {name.rpartition(".")[2]: name for name in known}
+    leaf = difflib.get_close_matches(word.rpartition(".")[2], list(leaves), n=1, cutoff=0.6)
+    return f", did you mean {leaves[leaf[0]]!r}?" if leaf else ""
 
 
 def _train(arguments: argparse.Namespace, overrides: list[str]) -> int:

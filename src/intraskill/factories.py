@@ -8,7 +8,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from intraskill.config import EnvConfig
 from intraskill.environments.boundary import boundary
-from intraskill.method.errors import ConfigError, IntraSkillError, suggestion
+from intraskill.method.errors import ConfigError, IntraSkillError
+from intraskill.runtime.knobs import nearest
 
 OWN = {
     "shopworld": "intraskill.environments.shopworld:ShopWorld",
@@ -58,6 +59,10 @@ def imported(path: str, own: Mapping[str, str] = OWN, knob: str = "env.name") ->
     Raises:
         ConfigError: when there is none, whatever its import raises.
     """
+    if path not in own and ":" not in path:
+        hint = nearest(path, own) or ";"
+        known = f"{', '.join(own)}, or 'package.module:factory'"
+        raise ConfigError(f"{knob}={path} is no {knob.rpartition('.')[2]}{hint} There are: {known}")
     module, _, name = own.get(path, path).partition(":")
     problem = f"{knob}={path} cannot be imported; use {', '.join(own)} or 'package.module:factory'"
     found: Callable[..., Any] = _guarded(problem, lambda: getattr(importlib.import_module(module), name))
@@ -81,7 +86,7 @@ def _check(
         for key in [key for key in given if key not in takes]:
             if key in ("preset", "seed"):
                 raise ConfigError(f"{name} takes no {key}; a factory is called with preset=…, seed=… and env.options")
-            hint = suggestion(key, takes) or ";"
+            hint = nearest(key, takes) or ";"
             raise ConfigError(f"env.options do not fit {name}: it has no {key!r}{hint} It takes: {listed}")
     absent = [key for key, one in takes.items() if one.default is one.empty and key not in given]
     if absent:

@@ -225,7 +225,7 @@ def test_a_domain_that_cannot_be_trained_on_is_one_error_before_any_answer_is_pa
         (["editor.options.worlds=many"], "editor.options.worlds='many' is a str; give a int"),
         (["editor.options.worlds=0"], "must be at least 1"),
         (["editor.domain=nowhere:world"], "editor.domain=nowhere:world cannot be imported"),
-        (["editor.domain=plantd"], "editor.domain=plantd cannot be imported; use planted, documents, workbooks"),
+        (["editor.domain=plantd"], "editor.domain=plantd is no domain, did you mean 'planted'? There are: planted, "),
         (["editor.reward=sparse"], "editor.reward"),
         (["--number", "0"], "--number=0 must be 1 or more"),
         (["--careless", "1.5"], "--careless=1.5 in [0, 1]"),

@@ -7,8 +7,9 @@ from string import Template
 from typing import Any, TypeVar
 
 from intraskill.config import Config, check
-from intraskill.method.errors import ArtifactError, ConfigError, offenders, suggestion
+from intraskill.method.errors import ArtifactError, ConfigError, offenders
 from intraskill.method.json_rows import each_row, object_of
+from intraskill.runtime.knobs import nearest
 from intraskill.runtime.llm import JsonClient
 from intraskill.runtime.llm_budget import limits_of
 from intraskill.runtime.llm_endpoint import endpoint_of
@@ -38,7 +39,7 @@ def read_options(given: Mapping[str, Any], known: Mapping[str, Any], where: str)
     found = dict(known)
     for key, value in given.items():
         if key not in known:
-            hint = suggestion(str(key), known) or ";"
+            hint = nearest(str(key), known) or ";"
             raise ConfigError(f"{where}.{key} is no option{hint} There are: {', '.join(known)}")
         default = known[key]
         kind = type(default)

@@ -3,8 +3,7 @@
 A message says what is wrong, where, how many, names the first three offenders, and says what to do.
 """
 
-import difflib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 
 
 class IntraSkillError(Exception):
@@ -86,12 +85,6 @@ class WaitsForPerson(IntraSkillError):  # noqa: N818  nothing failed
 
 class NothingToLearnError(IntraSkillError, RuntimeError):
     """Training cannot make progress: for example every rollout of a step was a fault."""
-
-
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """Return ``, did you mean 'worlds'?`` for the known name that is most like ``word``; nothing when none is."""
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f", did you mean {close[0]!r}?" if close else ""
 
 
 def offenders(items: Collection[object], limit: int = 3) -> str:

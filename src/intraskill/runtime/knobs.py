@@ -1,5 +1,7 @@
 """How one knob of the configuration is declared; free of heavy imports."""
 
+import difflib
+from collections.abc import Iterable
 from dataclasses import field
 from typing import Any
 
@@ -10,3 +12,9 @@ def knob(default: Any, doc: str, interval: str = "", choices: tuple[str, ...] = 
     if isinstance(default, list | dict):
         return field(default_factory=lambda: type(default)(default), metadata=metadata)
     return field(default=default, metadata=metadata)
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return ``, did you mean 'NAME'?`` for a misspelt name, and nothing when no known one is near."""
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f", did you mean {close[0]!r}?" if close else ""
