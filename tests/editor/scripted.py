@@ -66,12 +66,14 @@ class WrittenLearner:
     write: Callable[[EditState, int], str | None]
     environment: EditorEnvironment
     asked: list[str] = field(default_factory=list)
+    seeds: dict[str, int] = field(default_factory=dict)
     updates: list[Any] = field(default_factory=list)
     checkpoint: str = "written"
     conditions: dict[str, str] = field(default_factory=dict)
 
     def run(self, episodes):
         self.asked += [episode.task.id for episode in episodes]
+        self.seeds |= {episode.task.id: episode.seed for episode in episodes}
         return tuple(
             answered(self.write(self.environment.state(e.task.id), e.sample), e.task.id, e.sample) for e in episodes
         )

@@ -52,13 +52,14 @@ def test_a_kept_log_is_not_asked_again_and_one_of_another_editor_is_refused(tmp_
         return written_run(tmp_path, WrittenDomain(held=(LONG, SHORT)), write), PartialLog(tmp_path / "edits.jsonl")
 
     run, log = opened()
-    whole = compile_streams(run, [LONG, SHORT], log)
+    whole, seeds = compile_streams(run, [LONG, SHORT], log), run.learner.seeds
     lines = (tmp_path / "edits.partial.jsonl").read_bytes()
     assert all("by" in json.loads(line) for line in lines.splitlines())
     for kept in range(len(lines.splitlines())):
         (tmp_path / "edits.partial.jsonl").write_bytes(b"".join(lines.splitlines(keepends=True)[:kept]) + b'{"torn')
         run, log = opened()
         assert compile_streams(run, [LONG, SHORT], log) == whole
+        assert run.learner.seeds.items() <= seeds.items(), "what is asked again is drawn again"
         assert len(run.learner.asked) == len(lines.splitlines()) - kept
         assert (tmp_path / "edits.partial.jsonl").read_bytes() == lines
     run, log = opened()
