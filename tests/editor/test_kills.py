@@ -9,7 +9,7 @@ from planted_runs import content
 from intraskill.method.errors import ConfigError
 from intraskill.runtime.run_directory import read_jsonl
 
-TRAINING_KILLS = 6
+TRAINING_KILLS = 4
 KILLED = -signal.SIGKILL
 
 
