@@ -89,7 +89,7 @@ def refused_by(row: Mapping[str, Any]) -> str:
     sieve = Sieve(Skill("", (*replaced, *present)), guard(row["world"]), Memory(round_index=1))
     if sieve.compile(sieve.screen([proposal]), limit=1):
         return ""
-    return sieve.refused[0].rejections[0].rule if sieve.refused else f"({sieve.fallen[row['id']]})"
+    return next(iter(sieve.refused.values())).rejections[0].rule if sieve.refused else f"({sieve.fallen[row['id']]})"
 
 
 def verdicts() -> list[Verdict]:

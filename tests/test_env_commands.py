@@ -279,6 +279,10 @@ def test_bad_words_are_one_clear_error(capsys):
         ([f"{REMOTE}", "env.preset=plain"], "env.options.persona=false"),
         (["env.name=bad_env:boom"], "env.name=bad_env:boom: the factory failed: ValueError: no such shop"),
         (["env.name=bad_env:without_preset"], "takes no preset"),
+        (
+            ["env.name=shopwrld"],
+            "env.name=shopwrld is no name, did you mean 'shopworld'? There are: shopworld, planted",
+        ),
         (["env.name=bad_env:NUMBER"], "names a int, which cannot be called"),
         (
             ["env.name=bad_module:any"],

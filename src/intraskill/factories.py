@@ -35,7 +35,7 @@ def call_of(env: EnvConfig) -> tuple[Callable[..., Any], dict[str, Any]]:
     Raises:
         ConfigError: for a factory that cannot be imported, or an option that is unknown, missing or of another type.
     """
-    factory = imported(OWN.get(env.name, env.name))
+    factory = imported(env.name)
     options = {str(key): value for key, value in env.options.items() if value is not None}  # null takes one out
     arguments = {"preset": env.preset, "seed": env.seed} | options
     if env.name == "planted":
@@ -48,17 +48,26 @@ def call_of(env: EnvConfig) -> tuple[Callable[..., Any], dict[str, Any]]:
     return factory, arguments
 
 
-def imported(path: str) -> Callable[..., Any]:
-    """Return what ``package.module:name`` names.
+def imported(path: str, own: Mapping[str, str] = OWN, knob: str = "env.name") -> Callable[..., Any]:
+    """Return the factory that ``package.module:name``, or a short name of our ``own``, stands for.
+
+    Args:
+        path: as configured.
+        own: short name → path.
+        knob: where it is configured, for messages.
 
     Raises:
         ConfigError: when there is none, whatever its import raises.
     """
-    module, _, name = path.partition(":")
-    problem = f"env.name={path} cannot be imported; use shopworld, planted or 'package.module:factory'"
+    if path not in own and ":" not in path:
+        hint = nearest(path, own) or ";"
+        known = f"{', '.join(own)}, or 'package.module:factory'"
+        raise ConfigError(f"{knob}={path} is no {knob.rpartition('.')[2]}{hint} There are: {known}")
+    module, _, name = own.get(path, path).partition(":")
+    problem = f"{knob}={path} cannot be imported; use {', '.join(own)} or 'package.module:factory'"
     found: Callable[..., Any] = _guarded(problem, lambda: getattr(importlib.import_module(module), name))
     if not callable(found):
-        raise ConfigError(f"env.name={path} names a {type(found).__name__}, which cannot be called; name a factory")
+        raise ConfigError(f"{knob}={path} names a {type(found).__name__}, which cannot be called; name a factory")
     return found
 
 

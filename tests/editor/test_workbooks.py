@@ -101,7 +101,7 @@ def test_hard_score_needs_every_workbook_and_share_counts_them(tmp_path):
 )
 def test_a_program_that_fails_is_a_wrong_answer_and_says_why(tmp_path, code, words):
     with answering(lambda messages: f"```python\n{code}\n```") as asked:
-        bench = bench_of(asked, tmp_path, seconds=1)
+        bench = bench_of(asked, tmp_path, seconds=1 if "longer" in words else 20)
         (stream,) = bench.domain.streams("train")
         assert words in stream.units[0].text and "Reward: 0" in stream.units[0].text
 

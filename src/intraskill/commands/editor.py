@@ -143,6 +143,8 @@ def _run(arguments: argparse.Namespace, overrides: list[str], compose: Compose, 
     from intraskill.report.live import monitor
 
     ckpt, out = Path(arguments.ckpt), Path(arguments.out)
+    if not ckpt.is_dir():
+        raise ConfigError(f"--ckpt {ckpt} is not a directory; give a run of editor train, or a model directory")
     trained = (ckpt / "plan.json").is_file()
     config = config_beside(ckpt, overrides) if trained else compose([*overrides, f"policy.path={ckpt}"])
     checkpoint = ckpt / "editor" / "checkpoint" if trained else None

@@ -64,9 +64,16 @@ class EditorRun:
         """Streams to learn from, by id; read once, as making them may mean reading every file of the domain.
 
         Raises:
-            SplitError: when there are none.
+            SplitError: when there are none, or no evidence in them names a query to try an edit on.
         """
-        return {stream.id: stream for stream in streams_of(self, "train")}
+        found = streams_of(self, "train")
+        if not any(unit.anchors for stream in found for unit in stream.units):
+            raise SplitError(
+                f"none of the {sum(len(stream.units) for stream in found)} pieces of evidence in {len(found)} train "
+                f"streams of editor.domain={self.config.editor.domain} names a query to try an edit on, so no edit has "
+                "a reward; give queries, or attempts short of full reward"
+            )
+        return {stream.id: stream for stream in found}
 
     def begin(self, stream: Stream, number: int) -> Chain:
         """Return pass ``number`` over a stream, in the order that the config asks for."""
@@ -161,8 +168,7 @@ def workbench_of(config: Config, root: Path) -> Workbench:
     Raises:
         ConfigError: for a factory that cannot be imported, or what it raises.
     """
-    name = config.editor.domain
-    factory = cast(Callable[[Config, Path], Workbench], imported(DOMAINS.get(name, name)))
+    factory = cast(Callable[[Config, Path], Workbench], imported(config.editor.domain, DOMAINS, "editor.domain"))
     return factory(config, root)
 
 

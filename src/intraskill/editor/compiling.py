@@ -32,16 +32,17 @@ def compile_files(
         monitor: whoever watches.
 
     Raises:
-        ConfigError: when ``out`` exists, or for evidence that cannot be read.
+        ConfigError: when ``out`` exists without an unfinished log, or for evidence that cannot be read.
         ArtifactError: when an unfinished log beside it is of another pass.
     """
     out.parent.mkdir(parents=True, exist_ok=True)
-    if out.exists():
+    log = PartialLog(out.with_name(f"{out.stem}.{LOG}"))
+    if out.exists() and not log.count():  # with a log it is that of a pass killed after writing it
         raise ConfigError(f"{out} exists already; choose another file, or delete it to make it anew")
     workbench = file_workbench(paths, skill, limits_of(config))
     run = editor_bench(config, out.parent, monitor, workbench)
     (stream,) = workbench.domain.streams("held_out")
-    (compiled,) = _compiled(run, checkpoint, {out: stream}, out.with_name(f"{out.stem}.{LOG}"))
+    (compiled,) = _compiled(run, checkpoint, {out: stream}, log)
     return compiled
 
 
@@ -49,25 +50,28 @@ def compile_held_out(config: Config, checkpoint: Path | None, out: Path, monitor
     """Compile one skill from each held-out stream of the domain into the directory ``out``.
 
     Raises:
-        ConfigError: when ``out`` is a file.
+        ConfigError: when ``out`` is a file, or holds a finished pass.
         ArtifactError: when an unfinished log in it is of another pass.
     """
     if out.is_file():
         raise ConfigError(f"{out} is a file; the held-out streams give many skills, name a directory")
+    if (out / LOG).exists():
+        raise ConfigError(f"{out} holds a finished pass already; choose another directory, or delete it")
     out.mkdir(parents=True, exist_ok=True)
     run = editor_bench(config, out, monitor)
     streams = {out / f"{slug(stream.id)}.md": stream for stream in streams_of(run, "held_out")}
-    return _compiled(run, checkpoint, streams, out / LOG)
+    return _compiled(run, checkpoint, streams, PartialLog(out / LOG))
 
 
-def _compiled(run: EditorRun, checkpoint: Path | None, streams: Mapping[Path, Stream], path: Path) -> list[Compiled]:
+def _compiled(
+    run: EditorRun, checkpoint: Path | None, streams: Mapping[Path, Stream], log: PartialLog
+) -> list[Compiled]:
     """Compile and write each stream's skill; the log takes its final name last, so that a killed pass finds it."""
     if checkpoint is not None:
         if not checkpoint.is_dir():
             raise ArtifactError(f"{checkpoint} does not exist; finish the editor's training first")
         run.learner.load(checkpoint)
-    with locked(path.parent):
-        log = PartialLog(path)
+    with locked(log.path.parent):
         found = compile_streams(run, list(streams.values()), log)
         for out, one in zip(streams, found, strict=True):
             write_text(out, one.skill.to_markdown())

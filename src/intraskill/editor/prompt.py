@@ -27,8 +27,10 @@ def system_prompt(actions: Sequence[ActionName] = ACTIONS) -> str:
         "Answer with exactly one action and nothing else. Its first line is one of:",
     ]
     lines += [f"{_form(name)}   {MEANINGS[name]}" for name in ACTIONS if name in actions]
-    lines += ["After CREATE, UPDATE and MERGE comes the new chunk: a line '### Title', an empty line, and its text;"]
-    lines += ["or, where the evidence brings drafts, a line such as 'draft 1' to take one as it is."]
+    if writes := [name for name in WRITES if name in actions]:
+        after = " and ".join(filter(None, [", ".join(writes[:-1]), writes[-1]]))
+        lines += [f"After {after} comes the new chunk: a line '### Title', an empty line, and its text;"]
+        lines += ["or, where the evidence brings drafts, a line such as 'draft 1' to take one as it is."]
     return "\n".join(lines)
 
 

@@ -16,6 +16,8 @@ from intraskill.method.rollouts import Rollout
 from intraskill.method.skill import Skill
 
 Scores = tuple[float | None, ...]
+UNANCHORED = "the evidence names no query to try an edit on"
+"""Why an answer to such evidence has no reward; nothing broke, so it is counted apart from faults."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,8 @@ class Scored:
 
     Attributes:
         state: the edit state.
-        rollouts: (G,) the answers, each with its rollback reward, or with a fault where nothing could be compared.
+        rollouts: (G,) the answers, each with its rollback reward, or with a fault where nothing could be compared;
+            `UNANCHORED` stands in its place where there was nothing to try an edit on.
         attempts: (G,) what each answer makes of the skill.
         control: (K,) scores of the unedited skill.
         edited: (G,) of (K,) scores; empty for an invalid answer.
@@ -35,6 +38,11 @@ class Scored:
     attempts: tuple[Attempt, ...]
     control: Scores
     edited: tuple[Scores, ...]
+
+    @property
+    def faults(self) -> list[str]:
+        """What broke, one reason per answer that it cost."""
+        return [one.fault for one in self.rollouts if one.fault not in (None, UNANCHORED)]
 
 
 def jobs_of(queries: Sequence[Query], skill: Skill, seed: int, *, repeats: int = 1) -> list[Job]:
@@ -87,9 +95,7 @@ def _scored(
     kind: RewardKind,
 ) -> Scored:
     if not state.anchors:
-        unanchored = tuple(
-            _rewarded(rollout, None, "the evidence names no query to try an edit on") for rollout in group
-        )
+        unanchored = tuple(_rewarded(rollout, None, UNANCHORED) for rollout in group)
         return Scored(state, unanchored, attempts, (), ((),) * len(attempts))
 
     def scores(skill: Skill) -> Scores:

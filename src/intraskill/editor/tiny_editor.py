@@ -21,13 +21,13 @@ from intraskill.method.evidence import EvidenceLimits
 from intraskill.method.firewall import Firewall, Secrets
 from intraskill.method.randomness import uniform
 from intraskill.runtime.chat import ChatCodec
-from intraskill.runtime.fitting import Example, fit
+from intraskill.runtime.fitting import Example, Fit, fit
 from intraskill.runtime.warm_start import build_model, build_tokenizer
 
 
 @dataclass(frozen=True, slots=True)
-class EditorRecipe:
-    """Everything that determines the weights; the optimizer's knobs are those of `warm_start.Recipe`.
+class EditorRecipe(Fit):
+    """Everything that determines the weights; those of `Fit` are documented there.
 
     Attributes:
         traces: distinct demonstrations, drawn again and again.

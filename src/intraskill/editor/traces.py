@@ -13,7 +13,6 @@ from intraskill.editor.prompt import PromptSize
 from intraskill.editor.states import Chain, EditState, next_state
 from intraskill.method.editor_actions import (
     ACTIONS,
-    Action,
     ActionError,
     ActionName,
     Attempt,
@@ -70,6 +69,8 @@ def best_answer(
 ) -> tuple[str, Attempt]:
     """Return the answer that raises ``value`` most, and what it makes; NOOP when none raises it enough.
 
+    Without NOOP there may be none at all, in a state without drafts say: the answer is then empty.
+
     Args:
         state: the edit state.
         value: expected score of a skill on the queries that matter.
@@ -89,11 +90,11 @@ def best_answer(
         made = attempt(answer, state.skill, firewall, drafts=state.drafts, actions=actions)
         if not made.invalid:
             return answer, made
-    return "NOOP", Attempt(Action("NOOP"), None, state.skill)
+    return "", Attempt(None, None, state.skill)
 
 
 def demonstrated(chain: Chain, domain: Domain, limits: EvidenceLimits, size: PromptSize, show: Show) -> Iterator[Trace]:
-    """Yield one trace per step of a pass that follows its demonstrator.
+    """Yield one trace per step of a pass that follows its demonstrator; a step without an answer is passed over.
 
     Args:
         chain: the pass.
@@ -105,7 +106,8 @@ def demonstrated(chain: Chain, domain: Domain, limits: EvidenceLimits, size: Pro
     while chain.rest:
         trace = show(next_state(chain, domain, limits, size, anchors=0, seed=0))
         chain = chain.after(trace.skill, len(trace.state.units))
-        yield trace
+        if trace.answer:
+            yield trace
 
 
 def demonstrate(

@@ -17,11 +17,12 @@ from typing import Any
 from intraskill.arms import reward_note
 from intraskill.config import Config
 from intraskill.editor.assembly import EditorRun, assemble_editor, streams_of
+from intraskill.editor.domain import Stream
 from intraskill.editor.environment import FAMILY
 from intraskill.editor.passes import EMPTY, compile_streams, summary, worth
 from intraskill.editor.scoring import Scored, answer_of, score_answers
 from intraskill.editor.states import Chain, next_state
-from intraskill.method.errors import NothingToLearnError
+from intraskill.method.errors import NothingToLearnError, TooFewTasksError
 from intraskill.method.randomness import child_seed, shuffled, uniform
 from intraskill.method.rollouts import Episode, Group, GroupResult
 from intraskill.method.skill import BARE, Skill
@@ -62,6 +63,7 @@ def train_editor(config: Config, monitor: Monitor | None = None) -> EditorRun:
     """
     run = assemble_editor(config, monitor)
     with locked(run.root):
+        held_out = _held_out(run)
         try:
             directory = run.root / "editor"
             if is_sealed(directory):
@@ -69,7 +71,7 @@ def train_editor(config: Config, monitor: Monitor | None = None) -> EditorRun:
                 run.learner.load(directory / "checkpoint")
             else:
                 _train(run, directory)
-            _evaluate(run)
+            _evaluate(run, held_out)
         finally:
             run.metrics.close()
     return run
@@ -94,9 +96,9 @@ def _train(run: EditorRun, directory: Path) -> None:
         log.append([_row(one, step) for one in scored])
         metrics = step_metrics(scored, len(chosen)) | updates | {"editor/step_s": round(time.perf_counter() - began, 3)}
         run.metrics.log(0, "editor", step, metrics)
-        run.monitor.advance(
-            step + 1, note=reward_note([r for one in scored for x in one.rollouts if (r := x.reward) is not None])
-        )
+        answers = [rollout for one in scored for rollout in one.rollouts]
+        note = reward_note([answer.reward for answer in answers if answer.reward is not None])
+        run.monitor.advance(step + 1, tokens=sum(sum(answer.loss_mask) for answer in answers), note=note)
         passes = _follow(run, passes, scored, step)
         if (step + 1) % run.config.grpo.save_every_steps == 0 and step + 1 < steps:
             save_state(run.learner, states, step + 1, {"lines": log.count(), "passes": _packed(passes)})
@@ -110,7 +112,7 @@ def edit_step(run: EditorRun, passes: Passes, step: int) -> list[Scored]:
     """Sample and score G edits of every pass's next state.
 
     Raises:
-        NothingToLearnError: when no answer could be scored, for faults.
+        NothingToLearnError: when no answer, or no trial of any skill, could be scored, for faults.
     """
     editor, seed, size = run.config.editor, run.config.seed, run.config.grpo.group_size
     states = [
@@ -125,9 +127,11 @@ def edit_step(run: EditorRun, passes: Passes, step: int) -> list[Scored]:
     flat = run.learner.run(episodes)
     groups = [flat[i * size : (i + 1) * size] for i in range(len(states))]
     scored = score_answers(states, groups, run.environment, run.trials, kind=editor.reward, seed=seed)
-    named = any(one.state.anchors for one in scored)
-    if named and not any(rollout.reward is not None for one in scored for rollout in one.rollouts):
-        reasons = [*run.trials.faults[:1], *(r.fault for one in scored for r in one.rollouts if r.fault)]
+    trials = [score for one in scored for scores in (one.control, *one.edited) for score in scores]
+    rewards = [rollout.reward for one in scored for rollout in one.rollouts]
+    # Invalid answers have a reward without any trial, so rewards alone would not show that the worker is gone.
+    if trials and (set(trials) == {None} or set(rewards) == {None}):
+        reasons = [*run.trials.faults[:1], *(fault for one in scored for fault in one.faults)]
         raise NothingToLearnError(
             f"none of {len(flat)} edits of step {step} could be scored, first: {reasons[0]}; mend worker or verifier "
             "and run the same command again"
@@ -170,7 +174,11 @@ def followed(one: Scored, rule: str, seed: int, step: int) -> Skill:
 
 
 def step_metrics(scored: Sequence[Scored], used: int) -> dict[str, Any]:
-    """Return what a step showed: rewards, action shares, reasons of invalid answers, and the control's score."""
+    """Return what a step showed: rewards, actions, reasons of invalid answers, the control's score, what was lost.
+
+    ``faults`` counts answers that something broken left without a reward, ``unanchored`` edit states whose evidence
+    names no query: a solved task, or a document without questions.
+    """
     attempts = [made for one in scored for made in one.attempts]
     rewards = [r.reward for one in scored for r in one.rollouts if r.reward is not None]
     control = [score for one in scored for score in one.control if score is not None]
@@ -180,8 +188,10 @@ def step_metrics(scored: Sequence[Scored], used: int) -> dict[str, Any]:
         "editor/reward": fmean(rewards) if rewards else None,
         "editor/control": fmean(control) if control else None,
         "editor/valid_share": sum(actions.values()) / len(attempts),
+        "editor/states": len(scored),
         "editor/groups_used": used,
-        "editor/faults": sum(r.fault is not None for one in scored for r in one.rollouts),
+        "editor/faults": sum(len(one.faults) for one in scored),
+        "editor/unanchored": sum(not one.state.anchors for one in scored),
         "editor/chunks": fmean(len(one.state.skill.chunks) for one in scored),
         **{f"editor/action_{name.lower()}": count for name, count in sorted(actions.items())},
         **{f"editor/invalid_{name}": count for name, count in sorted(invalid.items())},
@@ -207,7 +217,7 @@ def _row(one: Scored, step: int) -> dict[str, Any]:
             "skill": made.skill.hash,
             "scores": to_json(scores),
             "reward": rollout.reward,
-            **({"fault": rollout.fault} if rollout.fault else {}),
+            **({"fault": rollout.fault} if rollout.fault in one.faults else {}),
         }
         for rollout, made, scores in zip(one.rollouts, one.attempts, one.edited, strict=True)
     ]
@@ -246,16 +256,33 @@ def _resume(run: EditorRun, states: Path) -> tuple[int, int, Passes]:
     return int(facts["step"]), int(facts["lines"]), Passes(tuple(places), int(facts["passes"]["begun"]))
 
 
-def _evaluate(run: EditorRun) -> None:
+def _held_out(run: EditorRun) -> tuple[Stream, ...]:
+    """Return the streams to compare on at the end; asked for before anything is paid.
+
+    Raises:
+        SplitError: when there are none.
+        TooFewTasksError: when fewer than two of them hold probes.
+    """
+    count = run.config.editor.eval_streams
+    streams = streams_of(run, "held_out")[:count] if count else ()
+    if count and (probed := sum(bool(stream.probes) for stream in streams)) < 2:
+        raise TooFewTasksError(
+            f"{probed} of {len(streams)} held-out streams hold probes, and an interval needs two; give more evidence, "
+            f"raise editor.eval_streams={count}, or set it to 0 for no comparison"
+        )
+    return streams
+
+
+def _evaluate(run: EditorRun, streams: Sequence[Stream]) -> None:
     """Compile every held-out stream once and write ``final/``: the skills, and what they add on the probes."""
-    directory, count = run.root / "final", run.config.editor.eval_streams
-    if is_sealed(directory) or not count:
+    directory = run.root / "final"
+    if is_sealed(directory) or not streams:
         return
     directory.mkdir(exist_ok=True)
     run.monitor.stage(0, "held-out", 1)
-    streams = streams_of(run, "held_out")[:count]
     compiled = compile_streams(run, streams)
     found = worth(run, streams, [one.skill for one in compiled])
+    run.monitor.advance(1)
     for one in compiled:
         write_text(directory / f"{slug(one.stream)}.md", one.skill.to_markdown())
     write_jsonl(directory / "edits.jsonl", [row for one in compiled for row in one.log])

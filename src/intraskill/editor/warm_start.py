@@ -20,8 +20,9 @@ from intraskill.editor.traces import Trace, demonstrate, demonstrated
 from intraskill.method.errors import ArtifactError, ConfigError, SplitError, offenders
 from intraskill.method.evidence import Order
 from intraskill.method.firewall import Firewall, Secrets
+from intraskill.method.json_rows import each_row, object_of
 from intraskill.method.randomness import shuffled
-from intraskill.runtime.run_directory import read_jsonl, write_jsonl
+from intraskill.runtime.run_directory import read_text, write_jsonl
 
 Pair = tuple[str, str]
 """A user prompt and the answer to it."""
@@ -52,18 +53,24 @@ def synthetic_traces(config: Config, number: int, *, careless: float, root: Path
 
 
 def _traces(config: Config, workbench: Workbench, size: PromptSize, careless: float) -> Iterator[Trace]:
+    """Yield traces of one tour over the train streams after another, without end."""
     domain, limits, seed = workbench.domain, limits_of(config), config.seed
     streams = {stream.id: stream for stream in domain.streams("train")}
     if not streams:
         raise SplitError(f"editor.domain={config.editor.domain} has no train streams; give it more evidence")
     firewall, order, tour = Firewall(domain.secrets), cast(Order, config.editor.order), 0
     worth, actions = cast(KnowsWorth, domain), allowed_actions(config.editor.actions)
+    shown = False
     while True:
         for stream_id in shuffled(streams, seed, "traces", tour):
             value = worth.value(stream_id)
             chain = begin(streams[stream_id], tour, order=order, seed=seed)
             show = partial(demonstrate, value=value, firewall=firewall, careless=careless, seed=seed, actions=actions)
-            yield from demonstrated(chain, domain, limits, size, show)
+            for trace in demonstrated(chain, domain, limits, size, show):
+                shown = True
+                yield trace
+        if not shown:
+            raise ConfigError(f"no edit of editor.actions={', '.join(actions)} fits any train state; allow NOOP")
         tour += 1
 
 
@@ -98,19 +105,19 @@ def read_traces(path: Path) -> list[Pair]:
     Raises:
         ArtifactError: naming the lines that are no traces, or when there is none.
     """
-    rows = read_jsonl(path)
-    wrong = [f"line {number}" for number, row in enumerate(rows, 1) if not _is_trace(row)]
-    if wrong or not rows:
-        raise ArtifactError(
-            f'{path} holds {len(wrong)} lines that are no traces, {offenders(wrong)}; each is {{"prompt": "…", '
-            '"answer": "…"}, and one at least'
-        )
-    return [(row["prompt"], row["answer"]) for row in rows]
+    pairs, wrong = each_row(read_text(path), _pair)
+    if wrong:
+        raise ArtifactError(f"{path} holds lines that are no traces, {offenders(wrong)}; correct or remove them")
+    if not pairs:
+        raise ArtifactError(f'{path} holds no trace; give at least one {{"prompt": "…", "answer": "…"}}')
+    return pairs
 
 
-def _is_trace(row: Any) -> bool:
-    keyed = isinstance(row, dict) and set(row) == {"prompt", "answer"}
-    return keyed and all(isinstance(text, str) and text for text in row.values())
+def _pair(_: str, row: Any) -> Pair:
+    found = object_of(row)
+    if set(found) != {"prompt", "answer"} or not all(isinstance(text, str) and text for text in found.values()):
+        raise ValueError('it must be {"prompt": "…", "answer": "…"}, two texts that are not empty')
+    return found["prompt"], found["answer"]
 
 
 def codec_of(config: Config) -> Any:

@@ -1,22 +1,23 @@
 """What `editor.options` may hold for real domains: names and types checked, endpoints built, prompts read."""
 
 import dataclasses
-import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import Any, TypeVar
 
 from intraskill.config import Config, check
 from intraskill.method.errors import ArtifactError, ConfigError, offenders
+from intraskill.method.json_rows import each_row, object_of
 from intraskill.runtime.knobs import nearest
 from intraskill.runtime.llm import JsonClient
 from intraskill.runtime.llm_budget import limits_of
 from intraskill.runtime.llm_endpoint import endpoint_of
 from intraskill.runtime.prompts import LANGUAGES, prompt_text
 from intraskill.runtime.proposer_settings import ProposerConfig
-from intraskill.runtime.run_directory import lines_of, read_text
+from intraskill.runtime.run_directory import read_text
 
+T = TypeVar("T")
 _OF_ANALYSTS = {
     *("name", "max_candidates", "stay_away_rounds", "max_calls", "max_decisions", "language"),
     *("editor", "drafts"),
@@ -93,33 +94,26 @@ def existing(root: Path, name: object, where: str) -> Path:
     return path
 
 
-def read_rows(path: Path) -> list[tuple[str, dict[str, Any]]]:
-    """Return where and what every row of a file of JSON lines, or of one JSON array, is.
+def read_rows(path: Path, read: Callable[[dict[str, Any]], T], name: Callable[[T], str]) -> dict[str, T]:
+    """Return what ``read`` makes of every row of a file of JSON lines, or of one JSON array, by its id.
+
+    Args:
+        path: the file.
+        read: raises a ValueError, or an error of ours, for a row that it cannot use.
+        name: the id of what it made; none may stand twice.
 
     Raises:
-        ArtifactError: naming the lines that hold no JSON object, or when there is none at all.
+        ArtifactError: naming the rows that cannot be used, or when there is none at all.
     """
-    text = read_text(path)
-    found: list[tuple[str, dict[str, Any]]] = []
-    wrong: list[str] = []
-    try:
-        if text.lstrip().startswith("["):
-            numbered = [(f"entry {i}", json.dumps(row)) for i, row in enumerate(json.loads(text), 1)]
-        else:
-            numbered = [(f"line {i}", line) for i, line in enumerate(lines_of(text), 1) if line.strip()]
-    except ValueError as error:
-        raise ArtifactError(f"{path} is no JSON array ({error}); correct it") from error
-    for where, line in numbered:
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            wrong.append(f"{where}: {error}")
-            continue
-        if isinstance(row, dict):
-            found.append((where, row))
-        else:
-            wrong.append(f"{where}: a JSON object is needed, got {type(row).__name__}")
-    refuse(path, wrong)
+    found: dict[str, T] = {}
+
+    def keep(_: str, row: Any) -> None:
+        made = read(object_of(row))
+        if name(made) in found:
+            raise ValueError(f"the id {name(made)!r} stands twice")
+        found[name(made)] = made
+
+    refuse(path, each_row(read_text(path), keep)[1])
     if not found:
         raise ArtifactError(f"{path} holds no row; give at least one")
     return found

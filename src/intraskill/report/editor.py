@@ -1,6 +1,7 @@
 """Tables of an editor: what a run will read, try and pay; what it took, and what it adds on held-out streams."""
 
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from rich.table import Table
@@ -41,24 +42,38 @@ def editor_plan(config: Config) -> Table:
 def editor_tables(root: Path) -> list[Table]:
     """Return the closing tables of a finished run."""
     rows = [row for row in Metrics(root / "metrics.jsonl").rows() if row["stage"] == "editor"]
-    tables = [_shares(rows)] if rows else []
+    tables = [_shares(rows), _states(rows)] if rows else []
     if (root / "final" / "summary.json").exists():
         found = read_json(root / "final" / "summary.json")
-        lines = [(name, interval(found[name], signed=name == "gain")) for name in ("before", "after", "gain")]
-        title = f"Held-out score, means over {found['streams']} streams (95 % intervals)"
-        tables.append(_table(title, ("what", "score"), lines))
+        names = {"before": "before, z_0", "after": "after, z_T", "gain": "gain"}
+        lines = [(said, interval(found[name], signed=name == "gain")) for name, said in names.items()]
+        title = f"Held-out score ({found['streams']} streams)"
+        tables.append(_table(title, ("what", "mean with 95 % interval"), lines))
     return tables
 
 
+def _states(rows: list[dict[str, Any]]) -> Table:
+    """How many edit states there were, and what became of them."""
+    lines = [
+        ("read", "editor/states"),
+        ("with rewards that differ, learnt from", "editor/groups_used"),
+        ("without a query to try an edit on", "editor/unanchored"),
+        ("answers without a reward for faults", "editor/faults"),
+    ]
+    return _table("Edit states", ("which", "how many"), [(name, sum(row[key] for row in rows)) for name, key in lines])
+
+
 def _shares(rows: list[dict[str, Any]]) -> Table:
-    """Shares of actions and invalid answers, over the first and the last quarter of the steps."""
+    """Shares of actions and invalid answers, and the mean reward, over the first and the last quarter of the steps."""
     quarter = max(1, len(rows) // 4)
     early, late = (_counts(part) for part in (rows[:quarter], rows[-quarter:]))
     lines = [
         (name, f"{early.get(name, 0) / _total(early):.3f}", f"{late.get(name, 0) / _total(late):.3f}")
         for name in sorted({*early, *late})
     ]
-    return _table("Shares of all answers", ("answer", f"first {quarter} steps", f"last {quarter} steps"), lines)
+    lines.append(("mean reward", _reward(rows[:quarter]), _reward(rows[-quarter:])))
+    title = "Shares of all answers, and what they earned"
+    return _table(title, ("answer", f"first {quarter} steps", f"last {quarter} steps"), lines, numbers=(1, 2))
 
 
 def _counts(rows: list[dict[str, Any]]) -> dict[str, int]:
@@ -73,14 +88,20 @@ def _counts(rows: list[dict[str, Any]]) -> dict[str, int]:
     return found
 
 
+def _reward(rows: list[dict[str, Any]]) -> str:
+    """The mean over steps in which any answer was scored."""
+    known = [row["editor/reward"] for row in rows if row["editor/reward"] is not None]
+    return f"{fmean(known):.3f}" if known else "–"
+
+
 def _total(counts: dict[str, int]) -> int:
     return max(1, sum(counts.values()))
 
 
-def _table(title: str, columns: tuple[str, ...], rows: list[Any]) -> Table:
+def _table(title: str, columns: tuple[str, ...], rows: list[Any], *, numbers: tuple[int, ...] = (1,)) -> Table:
     table = Table(title=title, title_justify="left")
     for number, name in enumerate(columns):
-        table.add_column(name, justify="right" if number == 1 else "left")
+        table.add_column(name, justify="right" if number in numbers else "left")
     for row in rows:
         table.add_row(*(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row))
     return table

@@ -3,8 +3,8 @@
 import json
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import torch
 from transformers import Qwen3ForCausalLM
@@ -16,63 +16,31 @@ Example = tuple[list[int], list[int]]
 """Token ids (T,), and a mask (T,) that is 1 on what is to be learnt."""
 
 
-class Fit(Protocol):
-    """The knobs of model and optimizer that `warm_start.Recipe` documents; any recipe with them can be fitted."""
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The knobs of model and optimizer that every recipe has.
 
-    @property
-    def steps(self) -> int:
-        """The `Recipe.steps`."""
-        ...
+    Attributes:
+        steps: optimizer steps.
+        batch: examples per step.
+        micro_tokens: token budget of one forward pass.
+        threads: replicas that share a step's micro-batches.
+        learning_rate: AdamW, embeddings and norms.
+        muon_rate: Muon, hidden matrices.
+        auxiliary: weight of the next-token loss on tokens that are not to be learnt.
+    """
 
-    @property
-    def batch(self) -> int:
-        """The `Recipe.batch`."""
-        ...
-
-    @property
-    def micro_tokens(self) -> int:
-        """The `Recipe.micro_tokens`."""
-        ...
-
-    @property
-    def threads(self) -> int:
-        """The `Recipe.threads`."""
-        ...
-
-    @property
-    def learning_rate(self) -> float:
-        """The `Recipe.learning_rate`."""
-        ...
-
-    @property
-    def muon_rate(self) -> float:
-        """The `Recipe.muon_rate`."""
-        ...
-
-    @property
-    def auxiliary(self) -> float:
-        """The `Recipe.auxiliary`."""
-        ...
-
-    @property
-    def hidden(self) -> int:
-        """The `Recipe.hidden`."""
-        ...
-
-    @property
-    def layers(self) -> int:
-        """The `Recipe.layers`."""
-        ...
-
-    @property
-    def heads(self) -> int:
-        """The `Recipe.heads`."""
-        ...
-
-    @property
-    def seed(self) -> int:
-        """The `Recipe.seed`."""
-        ...
+    steps: int = 1000
+    batch: int = 16
+    micro_tokens: int = 1000
+    threads: int = 2
+    learning_rate: float = 2e-3
+    muon_rate: float = 0.02
+    auxiliary: float = 1.0
+    hidden: int = 128
+    layers: int = 4
+    heads: int = 4
+    seed: int = 0
 
 
 def fit(

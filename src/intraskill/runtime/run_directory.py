@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from intraskill.method.errors import ArtifactError, offenders
+from intraskill.method.json_rows import lines_of
 
 DONE = "DONE"
 
@@ -103,11 +104,6 @@ def read_json(path: Path) -> Any:
         return json.loads(read_text(path))
     except json.JSONDecodeError as error:
         raise ArtifactError(f"{path} is not valid JSON ({error}); {remedy(path.parent)}") from error
-
-
-def lines_of(text: str) -> list[str]:
-    r"""Split JSON lines at ``\n`` only: strings may hold U+2028, U+2029 and U+0085, where ``splitlines`` would cut."""
-    return text.removesuffix("\n").split("\n") if text else []
 
 
 def read_jsonl(path: Path) -> list[Any]:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from intraskill.method.errors import ArtifactError
-from intraskill.runtime.run_directory import dumps, full_disk_is_one_error, lines_of, write_text
+from intraskill.method.json_rows import lines_of
+from intraskill.runtime.run_directory import dumps, full_disk_is_one_error, write_text
 
 
 class Monitor(Protocol):

@@ -8,7 +8,6 @@ whose turns may also hold ``observation`` (what was shown before the action), ``
 may hold ``parts`` (reward components), ``sample``, ``truncated``. Every row needs a reward.
 """
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,10 +16,11 @@ from typing import Any
 from intraskill.environments.protocol import ToolSpec
 from intraskill.environments.tool_calls import ToolCall, read_call
 from intraskill.method.errors import ArtifactError, offenders
+from intraskill.method.json_rows import each_row, object_of
 from intraskill.method.rollouts import Rollout, Turn
 from intraskill.method.skill import BARE
 from intraskill.runtime.records import from_json
-from intraskill.runtime.run_directory import lines_of, read_text
+from intraskill.runtime.run_directory import read_text
 
 RECORDED = "recorded"
 ROW_KEYS = {"task_id", "request", "reward", "turns"}
@@ -39,25 +39,20 @@ def read_trajectories(path: Path, tools: Sequence[ToolSpec] = ()) -> tuple[Rollo
     Raises:
         ArtifactError: naming the lines that are no trajectories, or have no reward.
     """
-    rollouts: list[Rollout] = []
-    wrong: list[str] = []
     unscored: list[str] = []
     seen: Counter[str] = Counter()
-    for number, line in enumerate(lines_of(read_text(path)), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-            if not isinstance(row, dict):
-                raise ValueError(f"a JSON object is needed, got {type(row).__name__}")
-            if row.get("reward") is None and row.get("fault") is None:
-                unscored.append(f"line {number}")
-                continue
-            sample = seen[str(row.get("task_id"))]
-            rollouts.append(_own(row, path) if "checkpoint" in row else _public(row, sample, tools))
-            seen[str(row.get("task_id"))] += 1
-        except (ValueError, ArtifactError) as error:
-            wrong.append(f"line {number}: {error}")
+
+    def read(where: str, value: Any) -> Rollout | None:
+        row = object_of(value)
+        if row.get("reward") is None and row.get("fault") is None:
+            unscored.append(where)
+            return None
+        task_id = str(row.get("task_id"))
+        rollout = from_json(Rollout, row, path) if "checkpoint" in row else _public(row, seen[task_id], tools)
+        seen[task_id] += 1
+        return rollout
+
+    rollouts, wrong = each_row(read_text(path), read)
     if wrong:
         raise ArtifactError(f"{path} holds lines that are no trajectories, {offenders(wrong)}; correct or remove them")
     if unscored:
@@ -67,11 +62,7 @@ def read_trajectories(path: Path, tools: Sequence[ToolSpec] = ()) -> tuple[Rollo
         )
     if not rollouts:
         raise ArtifactError(f"{path} holds no trajectory; give at least one JSON line")
-    return tuple(rollouts)
-
-
-def _own(row: dict[str, Any], path: Path) -> Rollout:
-    return from_json(Rollout, row, path)
+    return tuple(rollout for rollout in rollouts if rollout is not None)
 
 
 def _public(row: dict[str, Any], sample: int, tools: Sequence[ToolSpec]) -> Rollout:

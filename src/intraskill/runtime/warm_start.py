@@ -48,35 +48,17 @@ CHAT_TEMPLATE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class Recipe(Fit):
     """Everything that determines the weights.
 
     Attributes:
-        steps: optimizer steps.
-        batch: demonstrations per step.
-        micro_tokens: token budget of one forward pass.
-        threads: replicas that share a step's micro-batches.
-        learning_rate: AdamW, embeddings and norms.
-        muon_rate: Muon, hidden matrices.
-        auxiliary: weight of the next-token loss on tokens that are not actions.
         worlds: seeds of the training worlds; none is a world that experiments use (those are below 100).
     """
 
     mix: Mix = field(default_factory=Mix)
-    steps: int = 1000
-    batch: int = 16
-    micro_tokens: int = 1000
-    threads: int = 2
-    learning_rate: float = 2e-3
-    muon_rate: float = 0.02
-    auxiliary: float = 1.0
     vocabulary: int = 1280
-    hidden: int = 128
-    layers: int = 4
-    heads: int = 4
     page_size: int = 4
     worlds: tuple[int, ...] = (101, 102, 103, 104, 105, 106)
-    seed: int = 0
 
 
 def demonstrations(recipe: Recipe, worlds: Sequence[ShopWorld]) -> Iterator[Demonstration]:

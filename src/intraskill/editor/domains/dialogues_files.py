@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from intraskill.editor.domains.dialogues_tools import Database, Toolkit
-from intraskill.editor.workers_options import read_rows, refuse
-from intraskill.method.errors import EnvironmentFault
+from intraskill.editor.workers_options import read_rows
 
 CHECKS = ("DB", "COMMUNICATE", "ACTION", "NL_ASSERTION")
 DEFAULT = ("DB", "COMMUNICATE")
@@ -66,18 +65,7 @@ def read_tasks(path: Path, database: Database, toolkit: Toolkit) -> tuple[Dialog
     Raises:
         ArtifactError: naming the tasks that cannot be used.
     """
-    found: dict[str, DialogueTask] = {}
-    wrong: list[str] = []
-    for where, row in read_rows(path):
-        try:
-            task = _task(row, database, toolkit)
-            if task.id in found:
-                raise ValueError(f"the id {task.id!r} stands twice")
-            found[task.id] = task
-        except (ValueError, EnvironmentFault) as error:
-            wrong.append(f"{where}: {error}")
-    refuse(path, wrong)
-    return tuple(found.values())
+    return tuple(read_rows(path, lambda row: _task(row, database, toolkit), lambda task: task.id).values())
 
 
 def _task(row: Mapping[str, Any], database: Database, toolkit: Toolkit) -> DialogueTask:

@@ -12,7 +12,6 @@ from typing import Any
 
 from intraskill.editor.judges import Criterion, read_rubric
 from intraskill.editor.workers_options import existing, read_rows, refuse
-from intraskill.method.errors import ArtifactError
 from intraskill.method.randomness import content_hash
 
 OWN = {"id", "document", "document_file", "document_id", "question", "rubrics", "metadata"}
@@ -46,17 +45,11 @@ def read_documents(path: Path) -> tuple[Asked, ...]:
     Raises:
         ArtifactError: naming the lines that cannot be used.
     """
-    found: dict[str, Asked] = {}
-    wrong: list[str] = []
-    for where, row in read_rows(path):
-        try:
-            asked = _chat(row) if "messages" in row else _own(row, path.parent)
-            if asked.id in found:
-                raise ValueError(f"the id {asked.id!r} stands twice")
-            found[asked.id] = asked
-        except (ValueError, ArtifactError) as error:
-            wrong.append(f"{where}: {error}")
-    refuse(path, wrong)
+
+    def read(row: Mapping[str, Any]) -> Asked:
+        return _chat(row) if "messages" in row else _own(row, path.parent)
+
+    found = read_rows(path, read, lambda asked: asked.id)
     groups: dict[str, list[Asked]] = {}
     for asked in found.values():
         groups.setdefault(asked.document, []).append(asked)

@@ -21,6 +21,7 @@ from statistics import fmean
 from intraskill.config import Config
 from intraskill.editor.domain import Answer, Job, Part, Query, Stream, Workbench
 from intraskill.editor.domains.planted_rules import CASES, TOPICS, Quality, Rule, read_rule, rule_chunk
+from intraskill.editor.workers_options import read_options
 from intraskill.method.errors import ConfigError, SplitError
 from intraskill.method.evidence import Unit
 from intraskill.method.firewall import Secrets
@@ -235,10 +236,8 @@ def planted(config: Config, root: Path) -> Workbench:
     """Return planted worlds of ``editor.options``: the fields of `PlantedDomain`.
 
     Raises:
-        ConfigError: for an option that is none of these.
+        ConfigError: for an option that is none of these, or no whole number.
     """
-    options = {str(key): int(value) for key, value in config.editor.options.items()}
-    known = [one.name for one in fields(PlantedDomain) if one.init]
-    if unknown := sorted(set(options) - set(known)):
-        raise ConfigError(f"editor.options.{unknown[0]} is no option of planted; it takes {', '.join(known)}")
+    known = {one.name: one.default for one in fields(PlantedDomain) if one.init}
+    options = read_options(config.editor.options, known, "editor.options")
     return Workbench(PlantedDomain(**options), PlantedWorker(), RewardVerifier())

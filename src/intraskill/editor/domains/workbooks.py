@@ -20,7 +20,7 @@ from intraskill.editor.domains.workbooks_cells import CellRange, Cells, cells_of
 from intraskill.editor.execution import Confines, program_of, run_program
 from intraskill.editor.judges import GRADINGS
 from intraskill.editor.workers import EndpointWorker, Reply
-from intraskill.editor.workers_options import client_of, existing, instruction, read_options, read_rows, refuse
+from intraskill.editor.workers_options import client_of, existing, instruction, read_options, read_rows
 from intraskill.method.errors import ArtifactError, ConfigError
 from intraskill.method.randomness import content_hash
 from intraskill.runtime.run_directory import file_hash
@@ -178,18 +178,7 @@ def read_tasks(path: Path, rows: int) -> list[tuple[Query, str]]:
     Raises:
         ArtifactError: naming the tasks that cannot be used.
     """
-    found: dict[str, tuple[Query, str]] = {}
-    wrong: list[str] = []
-    for where, row in read_rows(path):
-        try:
-            query, mark = _task(row, path.parent, rows)
-            if query.id in found:
-                raise ValueError(f"the id {query.id!r} stands twice")
-            found[query.id] = query, mark
-        except (ValueError, ArtifactError) as error:
-            wrong.append(f"{where}: {error}")
-    refuse(path, wrong)
-    return list(found.values())
+    return list(read_rows(path, lambda row: _task(row, path.parent, rows), lambda task: task[0].id).values())
 
 
 def _task(row: Mapping[str, Any], folder: Path, rows: int) -> tuple[Query, str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from intraskill.method.errors import ConfigError
+from intraskill.method.json_rows import each_row, lines_of
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -70,7 +71,7 @@ def _whole(text: str, path: str | Path, what: str) -> Any:
 
 
 def _lines(text: str, path: str | Path, what: str) -> list[Any]:
-    lines = text.split("\n")  # not splitlines: a JSON string may hold U+2028
+    lines = lines_of(text)
     try:
         first = json.loads(lines[0])
     except json.JSONDecodeError:
@@ -80,16 +81,10 @@ def _lines(text: str, path: str | Path, what: str) -> list[Any]:
         len(lines) == 1 and all(isinstance(value, dict | list) for value in first.values())
     ):
         raise ConfigError(f"{what}={path} holds {_kind(first)}, not a list of rows; {_REMEDY}")
-    rows = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError as error:
-            raise ConfigError(
-                f"{what}={path} is broken in line {number} of {len(lines)} ({error}); fetch it again"
-            ) from error
+    rows, wrong = each_row(text, lambda _, row: row)
+    if wrong:
+        line, _, why = wrong[0].partition(": ")
+        raise ConfigError(f"{what}={path} is broken in {line} of {len(lines)} ({why}); fetch it again")
     return rows
 
 
