@@ -1,5 +1,6 @@
 """Put an editor's run together from its config: workbench, editor policy, trials, run directory."""
 
+import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,6 +26,7 @@ from intraskill.runtime.tracking import Metrics, Monitor, Silence
 
 DOMAINS = {
     "planted": "intraskill.editor.domains.planted:planted",
+    "shop": "intraskill.editor.domains.shop:shop",
     "documents": "intraskill.editor.domains.documents:documents",
     "workbooks": "intraskill.editor.domains.workbooks:workbooks",
     "dialogues": "intraskill.editor.domains.dialogues:dialogues",
@@ -150,9 +152,15 @@ def workbench_of(config: Config, root: Path) -> Workbench:
     """Build domain, worker and verifier.
 
     Raises:
-        ConfigError: for a factory that cannot be imported, or what it raises.
+        ConfigError: for an unknown name, a factory that cannot be imported, or what it raises.
     """
     name = config.editor.domain
+    if name not in DOMAINS and ":" not in name:
+        close = difflib.get_close_matches(name, DOMAINS, n=1, cutoff=0.5)
+        hint = f", did you mean {close[0]!r}?" if close else ";"
+        raise ConfigError(
+            f"editor.domain={name} is no domain{hint} There are: {', '.join(DOMAINS)}, or 'package.module:factory'"
+        )
     factory = cast(Callable[[Config, Path], Workbench], imported(DOMAINS.get(name, name)))
     return factory(config, root)
 

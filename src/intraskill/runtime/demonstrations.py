@@ -149,9 +149,9 @@ def junk_chunk(draw: Draw) -> Chunk:
     return Chunk(title, " ".join(words).capitalize() + ".")
 
 
-def negated_chunk(rule: str, draw: Draw) -> Chunk:
-    """Return a held-out phrasing of a rule with "Do not" or its like before it."""
-    return Chunk(draw.pick(titles(rule)), _negated(draw.pick(phrasings(rule)[1]), draw))
+def negated_chunk(rule: str, draw: Draw, held_out: bool = True) -> Chunk:
+    """Return a phrasing of a rule with "Do not" or its like before it."""
+    return Chunk(draw.pick(titles(rule)), _negated(draw.pick(phrasings(rule)[1 if held_out else 0]), draw))
 
 
 def shuffled_chunk(rule: str, draw: Draw) -> Chunk:
