@@ -123,14 +123,14 @@ class ShopDomain:
     @property
     def version(self) -> str:
         """Hash of worlds, options, limits and worker."""
-        worlds = [plain_shop(self.options.preset, seed).version for seed in self._seeds]
+        worlds = [plain_shop(self.options.preset, seed).version for seed in self._worlds]
         made = (repr(self.options), repr(self.limits), self.episodes.worker.version)
         return content_hash("shop-editing-1", worlds, *made)
 
     @cached_property
     def secrets(self) -> Secrets:
         """What no chunk may hold of either world."""
-        both = [shop_secrets(plain_shop(self.options.preset, seed)) for seed in self._seeds]
+        both = [shop_secrets(plain_shop(self.options.preset, seed)) for seed in self._worlds]
         names = [item.name for item in dataclasses.fields(Secrets)]
         return Secrets(**{name: tuple(one for held in both for one in getattr(held, name)) for name in names})
 
