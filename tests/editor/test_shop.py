@@ -101,9 +101,9 @@ def test_held_out_streams_are_written_in_words_that_no_train_stream_shows():
     assert any(text not in set().union(*taught) for text in texts[True]), "decoys belong to the drafts"
 
 
-def test_a_first_skill_lacks_one_or_two_useful_lessons_and_half_of_them_mislead():
+def test_a_first_skill_lacks_one_to_three_useful_lessons_and_half_of_them_mislead():
     found = [rules_of(first_skill(seed, False)) for seed in range(200)]
-    assert {len(rules & set(USEFUL)) for rules in found} == {2, 3}
+    assert {len(rules & set(USEFUL)) for rules in found} == {1, 2, 3}
     assert 70 <= sum(bool(rules & set(HARMFUL)) for rules in found) <= 130
 
 
@@ -238,7 +238,8 @@ def run(capsys, *words):
 
 
 def options_of(**options):
-    return ["editor.domain=shop", "editor.prompt_tokens=1900", *(f"editor.options.{key}={value}" for key, value in {**SMALL, **options}.items())]
+    given = [f"editor.options.{key}={value}" for key, value in {**SMALL, **options}.items()]
+    return ["editor.domain=shop", "editor.prompt_tokens=1900", *given]
 
 
 def test_a_dry_run_names_a_wrong_domain_or_option(capsys, tmp_path):

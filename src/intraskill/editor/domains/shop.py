@@ -1,7 +1,7 @@
 """The shop: a frozen small policy shops with a skill of lessons, and an editor reads what it went through.
 
-A stream has a first skill with one or two useful lessons missing and perhaps a harmful one among them. Its evidence is
-the worker's own episodes with that skill on train tasks; each failure comes with the rules analyst's lesson as a draft,
+A stream has a first skill with one to three useful lessons missing and perhaps a harmful one among them. Its evidence
+is what the worker did with that skill on train tasks; each failure comes with the rules analyst's lesson as a draft,
 often a decoy beside it. A failure names anchors among the tasks of skill validation that are like its own, and skills
 are compared on test tasks: no edit is ever tried on what its evidence shows. Streams for evaluation come from another
 world, in phrasings that no stream to learn from shows.
@@ -63,9 +63,9 @@ class ShopOptions:
 
     seed: int = 0
     preset: str = "small"
-    streams: int = 48
+    streams: int = 72
     held_out: int = 24
-    units: int = 12
+    units: int = 8
     probes: int = 16
     anchors: int = 8
     part: str = "r_strict"

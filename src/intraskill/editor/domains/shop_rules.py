@@ -24,14 +24,14 @@ DECOYS = (("negated", 0.3), ("harmful", 0.2), ("useless", 0.2))
 
 
 def first_skill(seed: int, held_out: bool) -> Skill:
-    """Return z_0: two or three of the four useful lessons, sometimes the harmful and a useless one, in a drawn order.
+    """Return z_0: one to three of the four useful lessons, sometimes the harmful and a useless one, in a drawn order.
 
     Args:
         seed: address of the draws.
         held_out: draw the held-out phrasings, which the streams to learn from never show.
     """
     draw = Draw(seed)
-    useful = shuffled(USEFUL, seed, "useful")[: 2 + int(draw.uniform() * 2)]
+    useful = shuffled(USEFUL, seed, "useful")[: 1 + int(draw.uniform() * 3)]
     harmful = [rule for rule in HARMFUL if draw.uniform() < HARMFUL_RATE]
     useless = [draw.pick(USELESS)] if draw.uniform() < USELESS_RATE else []
     chunks = [draw_chunk(rule, draw, held_out) for rule in (*useful, *harmful, *useless)]
