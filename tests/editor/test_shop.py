@@ -251,7 +251,7 @@ def test_a_dry_run_names_a_wrong_domain_or_option(capsys, tmp_path):
     assert status != 0 and "did you mean 'anchors'?" in err
 
 
-def test_traces_name_the_lesson_that_is_missing_and_the_one_that_misleads(capsys, editing_place, tmp_path):
+def test_traces_mend_what_is_missing_or_misleads_and_an_editor_is_warmed_up_on_them(capsys, editing_place, tmp_path):
     out = tmp_path / "traces.jsonl"
     words = [f"policy.path={editing_place / 'model'}", "editor.batch=1", "editor.terse=true", *options_of(streams=12)]
     status, said, err = run(capsys, "traces", "--number", 60, "--careless", 0, "--out", out, *words)
@@ -259,6 +259,9 @@ def test_traces_name_the_lesson_that_is_missing_and_the_one_that_misleads(capsys
     answers = [json.loads(line)["answer"].split()[0] for line in out.read_text().splitlines()]
     assert {"NOOP", "CREATE"} <= set(answers) and {"PRUNE", "UPDATE"} & set(answers)
     assert len([name for name in answers if name != "NOOP"]) >= 10
+    sft = ["sft", "--traces", out, "--out", tmp_path / "start", "--epochs", 1, "--batch", 30]
+    status, said, err = run(capsys, *sft, *words)
+    assert status == 0 and (tmp_path / "start" / "model.safetensors").exists(), err
 
 
 def test_training_evaluating_and_compiling_work_and_a_second_start_asks_nothing(editing_place, tmp_path, capsys):
