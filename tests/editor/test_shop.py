@@ -253,13 +253,14 @@ def test_a_dry_run_names_a_wrong_domain_or_option(capsys, tmp_path):
 
 def test_traces_mend_what_is_missing_or_misleads_and_an_editor_is_warmed_up_on_them(capsys, editing_place, tmp_path):
     out = tmp_path / "traces.jsonl"
-    words = [f"policy.path={editing_place / 'model'}", "editor.batch=1", "editor.terse=true", *options_of(streams=12)]
-    status, said, err = run(capsys, "traces", "--number", 60, "--careless", 0, "--out", out, *words)
-    assert (status, said) == (0, f"60 traces in {out}\n"), err
+    words = [f"policy.path={editing_place / 'model'}", "editor.batch=1", "editor.terse=true", *options_of(streams=6)]
+    status, said, err = run(capsys, "traces", "--number", 30, "--careless", 0, "--out", out, *words)
+    assert (status, said) == (0, f"30 traces in {out}\n"), err
     answers = [json.loads(line)["answer"].split()[0] for line in out.read_text().splitlines()]
     assert {"NOOP", "CREATE"} <= set(answers) and {"PRUNE", "UPDATE"} & set(answers)
-    assert len([name for name in answers if name != "NOOP"]) >= 10
-    sft = ["sft", "--traces", out, "--out", tmp_path / "start", "--epochs", 1, "--batch", 30]
+    assert len([name for name in answers if name != "NOOP"]) >= 6
+    out.write_text("".join(out.read_text().splitlines(keepends=True)[:4]))
+    sft = ["sft", "--traces", out, "--out", tmp_path / "start", "--epochs", 1, "--batch", 4]
     status, said, err = run(capsys, *sft, *words)
     assert status == 0 and (tmp_path / "start" / "model.safetensors").exists(), err
 
