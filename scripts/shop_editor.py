@@ -2,12 +2,14 @@
 
 Writes docs/results/shop_editor_worth.csv, one row per set of rules, and docs/results/shop_editor_speed.csv.
 
-python scripts/shop_editor.py [--tasks N] [--world W]
+python scripts/shop_editor.py [--tasks N] [--world W] [--reread]
 """
 
 import argparse
+import csv
 import itertools
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
@@ -67,22 +69,24 @@ def written(rules: tuple[str, ...], world: int, name: str) -> Skill:
     return Skill(PREAMBLE, tuple(draw.shuffle([draw_chunk(rule, draw) for rule in rules])))
 
 
-def agreement(rows: list[dict[str, object]], part: str) -> tuple[int, int]:
-    """Return how many one-rule edits move worker and shopper the same way, of those that matter to the shopper."""
-    earned = {
-        frozenset(str(row["rules"]).split()): (float(row[f"shopper_{part}"]), float(row[f"worker_{part}"]))
-        for row in rows
+def agreement(rows: Sequence[Mapping[str, object]], part: str) -> tuple[int, int]:
+    """Return in how many states the shopper's best edit is worth the best to the worker, or nearly, and of how many.
+
+    A state is a set of rules and at most one draft of a rule; an edit takes a rule out, puts the draft in, or both.
+    """
+    worth = {
+        name: {frozenset(str(row["rules"]).split()): float(str(row[f"{name}_{part}"])) for row in rows}
+        for name in ("worker", "shopper")
     }
-    same = total = 0
-    for rules, (shopper, worker) in earned.items():
-        for rule in set(TAUGHT) - rules:
-            theirs, ours = (
-                after - before for after, before in zip(earned[rules | {rule}], (shopper, worker), strict=True)
-            )
-            if abs(theirs) >= LEAST_GAIN:
-                total += 1
-                same += theirs * ours > 0
-    return same, total
+    states = [(rules, draft) for rules in worth["worker"] for draft in (None, *TAUGHT)]
+    near = 0
+    for rules, draft in states:
+        added = frozenset({draft} if draft else ())
+        edits = [rules] + [rules - {rule} | new for rule in ("", *rules) for new in (added, frozenset())]
+        # As in a trace: the best edit that gains enough, else none; of equals the first.
+        shown = max(edits, key=lambda edit: worth["shopper"][edit] - LEAST_GAIN * (edit != rules))
+        near += max(worth["worker"][edit] for edit in edits) - worth["worker"][shown] <= LEAST_GAIN
+    return near, len(states)
 
 
 def speed_rows(world: int) -> list[dict[str, object]]:
@@ -113,12 +117,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--tasks", type=int, default=96, help="tasks per set of rules")
     parser.add_argument("--world", type=int, default=0, help="seed of the world")
+    parser.add_argument("--reread", action="store_true", help="measure nothing, only count in the rows that are there")
     arguments = parser.parse_args()
-    write_csv(RESULTS / "shop_editor_speed.csv", speed_rows(arguments.world))
-    rows = worth_rows(arguments.world, arguments.tasks)
-    write_csv(RESULTS / "shop_editor_worth.csv", rows)
+    if not arguments.reread:
+        write_csv(RESULTS / "shop_editor_speed.csv", speed_rows(arguments.world))
+        write_csv(RESULTS / "shop_editor_worth.csv", worth_rows(arguments.world, arguments.tasks))
+    with (RESULTS / "shop_editor_worth.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
     for part in PARTS:
-        print(part, "one-rule edits that move both the same way: {} of {}".format(*agreement(rows, part)))
+        print(
+            part,
+            "states in which the shopper's best edit is within {} of the worker's: {} of {}".format(
+                LEAST_GAIN, *agreement(rows, part)
+            ),
+        )
 
 
 if __name__ == "__main__":
