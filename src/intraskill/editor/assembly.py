@@ -25,6 +25,7 @@ from intraskill.runtime.tracking import Metrics, Monitor, Silence
 
 DOMAINS = {
     "planted": "intraskill.editor.domains.planted:planted",
+    "shop": "intraskill.editor.domains.shop:shop",
     "documents": "intraskill.editor.domains.documents:documents",
     "workbooks": "intraskill.editor.domains.workbooks:workbooks",
     "dialogues": "intraskill.editor.domains.dialogues:dialogues",
@@ -166,7 +167,7 @@ def workbench_of(config: Config, root: Path) -> Workbench:
     """Build domain, worker and verifier.
 
     Raises:
-        ConfigError: for a factory that cannot be imported, or what it raises.
+        ConfigError: for an unknown name, a factory that cannot be imported, or what it raises.
     """
     factory = cast(Callable[[Config, Path], Workbench], imported(config.editor.domain, DOMAINS, "editor.domain"))
     return factory(config, root)

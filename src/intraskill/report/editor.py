@@ -7,19 +7,21 @@ from typing import Any
 from rich.table import Table
 
 from intraskill.config import Config
-from intraskill.editor.assembly import allowed_actions, limits_of
+from intraskill.editor.assembly import allowed_actions, limits_of, workbench_of
 from intraskill.report.tables import interval
 from intraskill.runtime.run_directory import read_json
 from intraskill.runtime.tracking import Metrics
 
 
 def editor_plan(config: Config) -> Table:
-    """Return what `intraskill editor train` will do; reads no weights and no evidence.
+    """Return what `intraskill editor train` will do; loads no weights, asks no worker.
 
     Raises:
-        ConfigError: for a config that makes no sense.
+        ConfigError: for a config that makes no sense, the domain's options included.
+        ArtifactError: for tasks of the domain that cannot be used.
     """
     limits, actions = limits_of(config), allowed_actions(config.editor.actions)
+    workbench_of(config, Path(config.run_dir))
     editor, grpo, rollout = config.editor, config.grpo, config.rollout
     states, answers = grpo.groups_per_step, grpo.groups_per_step * grpo.group_size
     trials = (answers + states) * editor.anchors

@@ -7,6 +7,7 @@ three gave a keyword detector: "Do not …" worked like "Do …").
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.lessons import HARMFUL, TAUGHT, USEFUL, USELESS, phrasings, titles
@@ -16,6 +17,7 @@ from intraskill.environments.tool_calls import write_call
 from intraskill.method.randomness import uniform
 from intraskill.method.skill import Chunk, Skill
 
+Item = TypeVar("Item")
 GENERIC_TITLES = ("Note", "Rule", "Tip", "Step", "Advice")
 PREAMBLES = ("# Shopping skill", "# Shopping", "# How to shop")
 _NEGATIONS = ("Do not", "Never", "There is no need to")
@@ -103,7 +105,7 @@ class Draw:
         """Return one of the options."""
         return options[int(self.uniform() * len(options))]
 
-    def shuffle(self, items: Sequence[str]) -> list[str]:
+    def shuffle(self, items: Sequence[Item]) -> list[Item]:
         """Return the items in a drawn order; repeats allowed."""
         return [items[i] for i in sorted(range(len(items)), key=lambda _: self.uniform())]
 
@@ -149,9 +151,9 @@ def junk_chunk(draw: Draw) -> Chunk:
     return Chunk(title, " ".join(words).capitalize() + ".")
 
 
-def negated_chunk(rule: str, draw: Draw) -> Chunk:
-    """Return a held-out phrasing of a rule with "Do not" or its like before it."""
-    return Chunk(draw.pick(titles(rule)), _negated(draw.pick(phrasings(rule)[1]), draw))
+def negated_chunk(rule: str, draw: Draw, held_out: bool = True) -> Chunk:
+    """Return a phrasing of a rule with "Do not" or its like before it."""
+    return Chunk(draw.pick(titles(rule)), _negated(draw.pick(phrasings(rule)[1 if held_out else 0]), draw))
 
 
 def shuffled_chunk(rule: str, draw: Draw) -> Chunk:

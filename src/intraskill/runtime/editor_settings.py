@@ -13,7 +13,7 @@ _REWARDS = ("binary", "margin", "plain")
 class EditorConfig:
     """How a skill editor is trained and used; G, batch, losses and sampling stand under grpo and rollout."""
 
-    domain: str = knob("planted", "planted, documents, workbooks, dialogues, or 'package.module:factory'")
+    domain: str = knob("planted", "planted, shop, documents, workbooks, dialogues, or 'package.module:factory'")
     options: dict[str, Any] = knob({}, "further arguments of the domain's factory: where files are, which worker, …")
     steps: int = knob(100, "optimizer steps", "[0, inf)")
     anchors: int = knob(1, "queries that each edit is tried on", "[1, 64]")
