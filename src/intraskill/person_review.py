@@ -200,9 +200,15 @@ def _answer(where: str, row: Mapping[str, Any], proposal: Proposal) -> Answer | 
     if word is None:
         raise ConfigError(f"{where}: the answer {given!r} is not yes, no or edit")
     try:
-        chunks = parse_skill(str(row.get("chunks") or "")).chunks
+        written = parse_skill(str(row.get("chunks") or ""))
     except SkillFormatError as error:
         raise ConfigError(f"{where}: {error}") from error
+    chunks = written.chunks
+    if written.preamble.strip():
+        raise ConfigError(
+            f"{where}: {len(written.preamble)} characters under chunks stand before the first '### title' and would be "
+            "lost; move them below it"
+        )
     if (chunks != proposal.chunks) != (word == "edit") and word != "no":
         changed = "changes nothing in" if word == "edit" else "says yes but changes"
         raise ConfigError(f"{where} {changed} the text under chunks; answer edit to change it, yes to leave it")
