@@ -34,7 +34,7 @@ from intraskill.method.tasks import SPLITS
 LANGUAGES = ("plain", "en", "zh")
 EPISODES = 3
 THREADS = 4
-LEASE_S, BRIEF_LEASE_S = 600.0, 1.5
+LEASE_S, BRIEF_LEASE_S = 600.0, 3.0
 MOST_TURNS = 12
 LARGE_BODY, DEEP = 20_000_000, 100_000
 
