@@ -1,19 +1,19 @@
 """How many proposals survive each stage of Trace2Skill, and why the others fell; docs/results/trace2skill_stages.csv.
 
-python scripts/trace2skill_stages.py [--seeds 3] [--tasks 64] [--base-url URL --model NAME]
+python scripts/trace2skill_stages.py [--seeds 3] [--tasks 64] [--base-url URL --model NAME] [--work DIR] [key=value …]
 
 The tiny policy plays the plain ShopWorld; each pass is repeated on shuffled rollouts, and the skill's hash must not
-change. Rows of other analysts in the file are kept. A key is read from OPENAI_API_KEY.
+change. Rows of other analysts in the file are kept. A key is read from OPENAI_API_KEY. With --work the compiled skills
+stay there, as seed_0/skill_cold_start.md and so on.
 """
 
 import argparse
-import csv
 import random
 import sys
 import tempfile
 from pathlib import Path
 
-from csv_rows import write_csv
+from csv_rows import with_others, write_csv
 
 from intraskill.arms import plan_arm, run_arm
 from intraskill.assembly import Run, bench
@@ -45,8 +45,8 @@ def main() -> None:
     parser.add_argument(
         "--work", help="directory of rollouts and answers, kept for a resume (default: a temporary one)"
     )
-    arguments = parser.parse_args()
-    words = [f"coldstart.tasks={arguments.tasks}"]
+    arguments, words = parser.parse_known_args()
+    words += [f"coldstart.tasks={arguments.tasks}"]
     if arguments.base_url:
         words += [
             "proposer.name=openai",
@@ -69,7 +69,9 @@ def passes(run: Run, seed: int) -> list[dict[str, object]]:
     first = play(run, "cold_start", empty)
     row, drafted = stages(run, first, empty, Memory(), run_name(seed, "cold start"), limit=16)
     again = play(run, "online", drafted)
-    following, _ = stages(run, again, drafted, Memory(round_index=1), run_name(seed, "online"), limit=6)
+    following, compiled = stages(run, again, drafted, Memory(round_index=1), run_name(seed, "online"), limit=6)
+    for name, skill in (("cold_start", drafted), ("online", compiled)):
+        (run.root / f"skill_{name}.md").write_text(skill.to_markdown(), encoding="utf-8")
     assert len(first) == len(again) == len(tasks)
     return [row, following]
 
@@ -118,11 +120,7 @@ def stages(
 
 def write(rows: list[dict[str, object]]) -> None:
     """Write the rows and keep those of other analysts."""
-    kept: list[dict[str, str]] = []
-    if OUT.exists():
-        with OUT.open(newline="") as file:
-            kept = [row for row in csv.DictReader(file) if row["analyst"] not in {r["analyst"] for r in rows}]
-    write_csv(OUT, [*kept, *rows], COLUMNS)
+    write_csv(OUT, with_others(OUT, rows, "analyst"), COLUMNS)
     if not all(row["shuffles_equal"] for row in rows):
         sys.exit("the order of the rollouts changed a skill")
 

@@ -90,7 +90,8 @@ class AnswerCache:
                     damaged()
             answer = ask()
             make_directory(self.directory)
-            write_json(path, {"question": question, "answer": asdict(answer)})
+            # It is paid for: a kill must not lose it between two syncs. A file that a power cut breaks is asked again.
+            write_json(path, {"question": question, "answer": asdict(answer)}, named_first=True)
             return answer, False
 
 

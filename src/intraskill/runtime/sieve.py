@@ -23,6 +23,14 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class Blocked:
+    """A proposal that the ledger kept away, and why and until when, in words."""
+
+    proposal: Proposal
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
     """What keeps an equal loser of a recent gate away.
 
@@ -36,6 +44,33 @@ class Memory:
     round_index: int = 0
     rounds: int = 0
 
+    def blocks(self, proposal: Proposal) -> bool:
+        """Whether a proposal says what lost, or was replaced, in the last ``rounds`` rounds."""
+        return self.ledger.blocked_by(proposal, self.round_index, rounds=self.rounds) is not None
+
+    def blocked(self, proposal: Proposal) -> Blocked:
+        """Return a proposal that `blocks` with what keeps it away.
+
+        Raises:
+            ValueError: when nothing does.
+        """
+        entry = self.ledger.blocked_by(proposal, self.round_index, rounds=self.rounds)
+        if entry is None:
+            raise ValueError(f"nothing keeps {proposal.to_edit().id} away")
+        loss = f"lost as {entry.op} {entry.edit_id}" if entry.lost_as(proposal) else f"was replaced by {entry.edit_id}"
+        until = entry.round_index + self.rounds
+        return Blocked(
+            proposal, f"{loss} in round {entry.round_index} ({entry.fate.value}); kept away until round {until}"
+        )
+
+
+def united(proposals: Sequence[Proposal]) -> list[Proposal]:
+    """Make one of equal proposals, with the union of their supports."""
+    by_meaning: dict[str, list[Proposal]] = {}
+    for proposal in proposals:
+        by_meaning.setdefault(proposal.meaning, []).append(proposal)
+    return [merge_proposals(equals, limit=1)[0] for _, equals in sorted(by_meaning.items())]
+
 
 @dataclass(slots=True)
 class Sieve:
@@ -48,6 +83,7 @@ class Sieve:
         counts: proposals that fell, by stage.
         fallen: place of a proposal (`intraskill.runtime.analysis_records`) → the stage that let it fall.
         refused: what the firewall refused.
+        kept_away: what the ledger blocks.
     """
 
     skill: Skill
@@ -56,25 +92,25 @@ class Sieve:
     counts: Counter[str] = field(default_factory=Counter)
     fallen: dict[str, str] = field(default_factory=dict)
     refused: list[Refusal] = field(default_factory=list)
+    kept_away: list[Proposal] = field(default_factory=list)
 
     def unite(self, proposals: Sequence[Proposal]) -> list[Proposal]:
         """Make one of equal proposals, with the union of their supports; leave out what a cold start cannot do."""
         fitting = self._keep("not_at_start", proposals, lambda p: p.op == "ADD" or self.memory.round_index > 0)
-        by_meaning: dict[str, list[Proposal]] = {}
-        for proposal in fitting:
-            by_meaning.setdefault(proposal.meaning, []).append(proposal)
-        self.counts["merged"] += len(fitting) - len(by_meaning)
-        return [merge_proposals(equals, limit=1)[0] for _, equals in sorted(by_meaning.items())]
+        found = united(fitting)
+        self.counts["merged"] += len(fitting) - len(found)
+        return found
 
     def screen(self, proposals: Sequence[Proposal]) -> list[Proposal]:
         """Leave out recent losers, misfits and leaks: nothing else may reach another prompt or the gate."""
-        admitted = self._keep("blocked_by_ledger", proposals, self._admits)
+        admitted = self._keep("blocked_by_ledger", proposals, lambda proposal: not self.memory.blocks(proposal))
+        self.kept_away += [proposal for proposal in proposals if proposal not in admitted]
         fitting = self._keep("misfit", admitted, self._fits)
         return self._keep("rejected_by_firewall", fitting, lambda proposal: self._passes(proposal, ()))
 
     def allows(self, proposal: Proposal) -> bool:
         """Whether `screen` would let one proposal pass; counts nothing."""
-        return self._admits(proposal) and self._fits(proposal) and not self._rejections(proposal, ())
+        return not self.memory.blocks(proposal) and self._fits(proposal) and not self._rejections(proposal, ())
 
     def compile(self, proposals: Sequence[Proposal], limit: int) -> tuple[Proposal, ...]:
         """Return at most ``limit`` proposals, the best supported first: one per target, no copies of one another."""
@@ -102,10 +138,6 @@ class Sieve:
                 self.fallen.update(dict.fromkeys(proposal.calls, stage))
         self.counts[stage] += len(proposals) - len(kept)
         return kept
-
-    def _admits(self, proposal: Proposal) -> bool:
-        memory = self.memory
-        return not memory.ledger.blocks(proposal, memory.round_index, rounds=memory.rounds)
 
     def _fits(self, proposal: Proposal) -> bool:
         present = set(self.skill.ids)

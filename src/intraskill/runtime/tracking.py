@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from intraskill.method.errors import ArtifactError
+from intraskill.runtime.llm_budget import Usage
 from intraskill.runtime.run_directory import dumps, full_disk_is_one_error, lines_of, write_text
 
 
@@ -22,6 +23,9 @@ class Monitor(Protocol):
     def advance(self, done: int, *, tokens: int = 0, note: str = "") -> None:
         """``done`` units of the stage are finished, ``tokens`` more were sampled."""
 
+    def spent(self, usage: Usage) -> None:
+        """An LLM was asked; ``usage`` is what the run has spent on it so far."""
+
     def say(self, message: str) -> None:
         """Show one line that stays."""
 
@@ -33,6 +37,9 @@ class Silence:
         """Ignore it."""
 
     def advance(self, done: int, *, tokens: int = 0, note: str = "") -> None:
+        """Ignore it."""
+
+    def spent(self, usage: Usage) -> None:
         """Ignore it."""
 
     def say(self, message: str) -> None:
