@@ -50,14 +50,8 @@ def dumps(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(", ", ": "), allow_nan=False)
 
 
-def write_text(path: Path, text: str, *, named_first: bool = False) -> None:
+def write_text(path: Path, text: str) -> None:
     """Write a file whole or not at all.
-
-    Args:
-        path: the file.
-        text: its content.
-        named_first: rename before the sync instead of after it. A kill between the two then loses nothing, but a power
-            cut may leave a broken file: only for files that a reader checks, and whose content costs money.
 
     Raises:
         ArtifactError: when the disk is full.
@@ -68,11 +62,8 @@ def write_text(path: Path, text: str, *, named_first: bool = False) -> None:
             with aside.open("w", encoding="utf-8", newline="\n") as stream:
                 stream.write(text)
                 stream.flush()
-                if named_first:
-                    aside.replace(path)
                 os.fsync(stream.fileno())
-            if not named_first:
-                aside.replace(path)
+            aside.replace(path)
         except OSError:
             with contextlib.suppress(OSError):
                 aside.unlink(missing_ok=True)
@@ -80,10 +71,9 @@ def write_text(path: Path, text: str, *, named_first: bool = False) -> None:
         _sync_directory(path.parent)
 
 
-def write_json(path: Path, value: Any, *, named_first: bool = False) -> None:
-    """Write readable JSON whole or not at all; see `write_text`."""
-    text = json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
-    write_text(path, text, named_first=named_first)
+def write_json(path: Path, value: Any) -> None:
+    """Write readable JSON whole or not at all."""
+    write_text(path, json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
 
 
 def write_jsonl(path: Path, rows: Sequence[Any]) -> None:
