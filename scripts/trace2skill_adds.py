@@ -25,6 +25,8 @@ from intraskill.runtime.run_directory import read_json
 
 OUT = Path(__file__).parents[1] / "docs" / "results" / "trace2skill_adds.csv"
 WORDS = ("rounds=0", "final.tasks=0", "coldstart.draft=null", "coldstart.max_drafts=16")
+REPEATS = 4
+"""Rollouts per task and arm on model_dev, which holds few tasks."""
 COLUMNS = ("analyst", "seed", "what", "split", "mean", "se", "low", "high", "pairs", "fate", "skill")
 NUMBERS = ("mean", "se", "low", "high")
 Row = dict[str, Any]
@@ -71,7 +73,7 @@ def panel_row(config: Config, directory: Path, what: str, skill: Skill) -> Row:
     """Return what a skill adds on model_dev, paired by task with skill-free runs."""
     stand = bench(config, directory.parent / "panels")
     free, shown = (
-        evaluate(stand, directory / "checkpoint", mode=mode, split="model_dev", skill=skill)[0]
+        evaluate(stand, directory / "checkpoint", mode=mode, split="model_dev", skill=skill, repeats=REPEATS)[0]
         for mode in ("skill-free", "skill-augmented")
     )
     reward = compare(free, shown, seed=config.seed).reward
