@@ -47,8 +47,9 @@ def main() -> None:
         for seed in range(arguments.seeds):
             root = (arguments.work or Path(temporary)) / f"{arguments.analyst}_{seed}".replace("/", "-")
             config = compose([*WORDS, *words, f"seed={seed}", f"run_dir={root}"])
-            rows += [{"analyst": arguments.analyst, "seed": seed, **row} for row in measured(config)]
-            print(*(f"{row['what']}: {row['mean']:+.3f} ± {row['se']:.3f}" for row in rows), sep="\n", flush=True)
+            found = measured(config)
+            print(*(f"{row['what']}: {row['mean']:+.3f} ± {row['se']:.3f}" for row in found), sep="\n", flush=True)
+            rows += [{"analyst": arguments.analyst, "seed": seed, **row} for row in found]
     write(rows)
 
 

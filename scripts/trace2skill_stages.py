@@ -1,10 +1,12 @@
 """How many proposals survive each stage of Trace2Skill, and why the others fell; docs/results/trace2skill_stages.csv.
 
-python scripts/trace2skill_stages.py [--seeds 3] [--tasks 64] [--base-url URL --model NAME] [--work DIR] [key=value …]
+python scripts/trace2skill_stages.py [--seeds 3] [--tasks 64] [--base-url URL --model NAME] [--draft FILE] [--work DIR]
+                                     [key=value …]
 
 The tiny policy plays the plain ShopWorld; each pass is repeated on shuffled rollouts, and the skill's hash must not
-change. Rows of other analysts in the file are kept. A key is read from OPENAI_API_KEY. With --work the compiled skills
-stay there, as seed_0/skill_cold_start.md and so on.
+change. Rows of other analysts or settings in the file are kept. A key is read from OPENAI_API_KEY. With --work the
+compiled skills stay there, as seed_0/skill_cold_start.md and so on. With --draft the online pass shows that skill
+instead of the drafts of the cold start: with it the tiny policy succeeds more often, so that successes are read too.
 """
 
 import argparse
@@ -20,7 +22,7 @@ from intraskill.assembly import Run, bench
 from intraskill.cli import compose
 from intraskill.method.edits import pool
 from intraskill.method.rollouts import Rollout
-from intraskill.method.skill import BARE, Skill
+from intraskill.method.skill import BARE, Skill, parse_skill
 from intraskill.runtime.live_trial import full_success
 from intraskill.runtime.sieve import Memory
 from intraskill.runtime.trace2skill import Harvest, harvest_edits
@@ -31,7 +33,20 @@ READ = ("parsed", "bad_answer", "fix_failed", "no_trial", "no_action", "no_propo
 STAGES = ("mapped", "not_at_start", "merged", "blocked_by_ledger", "misfit", "rejected_by_firewall")
 LLM = tuple(f"merged_level_{level}" for level in range(1, 6)) + ("reduce_bad_answer", "reduce_refused")
 LAST = ("rival", "over_limit")
-COLUMNS = ("analyst", "seed", "pass", "rollouts", "successes", *READ, *STAGES, *LLM, *LAST, "to_gate")
+COLUMNS = (
+    "analyst",
+    "settings",
+    "seed",
+    "pass",
+    "shown",
+    "rollouts",
+    "successes",
+    *READ,
+    *STAGES,
+    *LLM,
+    *LAST,
+    "to_gate",
+)
 COLUMNS += ("shuffles_equal", "skill")
 
 
@@ -45,7 +60,9 @@ def main() -> None:
     parser.add_argument(
         "--work", help="directory of rollouts and answers, kept for a resume (default: a temporary one)"
     )
+    parser.add_argument("--draft", type=Path, help="skill to show in the online pass")
     arguments, words = parser.parse_known_args()
+    settings = " ".join(words)
     words += [f"coldstart.tasks={arguments.tasks}"]
     if arguments.base_url:
         words += [
@@ -58,18 +75,20 @@ def main() -> None:
         for seed in range(arguments.seeds):
             root = Path(arguments.work or temporary) / f"seed_{seed}"
             root.mkdir(parents=True, exist_ok=True)
-            rows += passes(bench(compose([*words, f"seed={seed}"]), root), seed)
-    write(rows)
+            shown = None if arguments.draft is None else parse_skill(arguments.draft.read_text(encoding="utf-8"))
+            rows += passes(bench(compose([*words, f"seed={seed}"]), root), seed, shown)
+    write([row | {"settings": settings} for row in rows])
 
 
-def passes(run: Run, seed: int) -> list[dict[str, object]]:
-    """One cold start without a skill, and one online pass with the drafts all shown; each on as many rollouts."""
+def passes(run: Run, seed: int, shown: Skill | None) -> list[dict[str, object]]:
+    """One cold start without a skill, and one online pass with ``shown`` or the drafts; each on as many rollouts."""
     tasks = run.tasks("train", run.config.coldstart.tasks)
     empty = Skill("")
     first = play(run, "cold_start", empty)
     row, drafted = stages(run, first, empty, Memory(), run_name(seed, "cold start"), limit=16)
-    again = play(run, "online", drafted)
-    following, compiled = stages(run, again, drafted, Memory(round_index=1), run_name(seed, "online"), limit=6)
+    shown = shown or drafted
+    again = play(run, "online", shown)
+    following, compiled = stages(run, again, shown, Memory(round_index=1), run_name(seed, "online"), limit=6)
     for name, skill in (("cold_start", drafted), ("online", compiled)):
         (run.root / f"skill_{name}.md").write_text(skill.to_markdown(), encoding="utf-8")
     assert len(first) == len(again) == len(tasks)
@@ -102,7 +121,8 @@ def stages(
         pool(skill, harvest(random.Random(draw).sample(rollouts, len(rollouts))).edits).hash for draw in range(SHUFFLES)
     }
     counts = {name: found.counts.get(name, 0) for name in (*READ, *STAGES, *LLM, *LAST)}
-    row: dict[str, object] = {"analyst": found.analyst, **named, "rollouts": len(rollouts)}
+    row: dict[str, object] = {"analyst": found.analyst, **named, "shown": skill.hash if skill.chunks else ""}
+    row["rollouts"] = len(rollouts)
     row["successes"] = sum(full_success(rollout.parts, rollout.reward) for rollout in rollouts)
     row |= counts | {
         "to_gate": len(found.proposals),
@@ -119,8 +139,8 @@ def stages(
 
 
 def write(rows: list[dict[str, object]]) -> None:
-    """Write the rows and keep those of other analysts."""
-    write_csv(OUT, with_others(OUT, rows, "analyst"), COLUMNS)
+    """Write the rows and keep those of other analysts and settings."""
+    write_csv(OUT, with_others(OUT, rows, "analyst", "settings"), COLUMNS)
     if not all(row["shuffles_equal"] for row in rows):
         sys.exit("the order of the rollouts changed a skill")
 
