@@ -13,6 +13,7 @@ import argparse
 import random
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 from csv_rows import with_others, write_csv
@@ -29,25 +30,14 @@ from intraskill.runtime.trace2skill import Harvest, harvest_edits
 
 OUT = Path(__file__).parents[1] / "docs" / "results" / "trace2skill_stages.csv"
 SHUFFLES = 5
+ANSWERS = ("answered", "truncated", "not_json", "wrong_shape", "too_long", "refused")
+"""What came of a model's answers, re-asked ones included; the rules analyst asks nobody."""
 READ = ("parsed", "bad_answer", "fix_failed", "no_trial", "no_action", "no_proposal")
 STAGES = ("mapped", "not_at_start", "merged", "blocked_by_ledger", "misfit", "rejected_by_firewall")
 LLM = tuple(f"merged_level_{level}" for level in range(1, 6)) + ("reduce_bad_answer", "reduce_refused")
 LAST = ("rival", "over_limit")
-COLUMNS = (
-    "analyst",
-    "settings",
-    "seed",
-    "pass",
-    "shown",
-    "rollouts",
-    "successes",
-    *READ,
-    *STAGES,
-    *LLM,
-    *LAST,
-    "to_gate",
-)
-COLUMNS += ("shuffles_equal", "skill")
+COLUMNS = ("analyst", "settings", "seed", "pass", "shown", "rollouts", "successes", *ANSWERS, *READ, *STAGES, *LLM)
+COLUMNS += (*LAST, "to_gate", "shuffles_equal", "skill")
 
 
 def main() -> None:
@@ -115,7 +105,9 @@ def stages(
         assert run.analyst is not None
         return harvest_edits(read, skill, run.analyst, run.firewall, limit=limit, memory=memory)
 
+    before = outcomes(run)
     found = harvest(list(rollouts))
+    answers = outcomes(run) - before
     compiled = pool(skill, found.edits)
     hashes = {
         pool(skill, harvest(random.Random(draw).sample(rollouts, len(rollouts))).edits).hash for draw in range(SHUFFLES)
@@ -124,11 +116,8 @@ def stages(
     row: dict[str, object] = {"analyst": found.analyst, **named, "shown": skill.hash if skill.chunks else ""}
     row["rollouts"] = len(rollouts)
     row["successes"] = sum(full_success(rollout.parts, rollout.reward) for rollout in rollouts)
-    row |= counts | {
-        "to_gate": len(found.proposals),
-        "shuffles_equal": hashes == {compiled.hash},
-        "skill": compiled.hash,
-    }
+    row |= {name: answers[name] for name in ANSWERS} | counts
+    row |= {"to_gate": len(found.proposals), "shuffles_equal": hashes == {compiled.hash}, "skill": compiled.hash}
     print(", ".join(f"{name} {value}" for name, value in row.items() if value not in (0, "")))
     for refusal in found.refused:
         print(f"  refused: {refusal.reason}")
@@ -136,6 +125,12 @@ def stages(
         texts = " / ".join(chunk.title for chunk in proposal.chunks) or ", ".join(proposal.targets)
         print(f"  {proposal.op} {texts}: {len(proposal.support)} rollouts")
     return row, compiled
+
+
+def outcomes(run: Run) -> Counter[str]:
+    """Return what has come of the model's answers so far."""
+    usage = run.analyst.usage if run.analyst is not None else None
+    return Counter() if usage is None else Counter(usage.outcomes)
 
 
 def write(rows: list[dict[str, object]]) -> None:
