@@ -1,9 +1,10 @@
-"""The script that measures what a compiled skill adds, on a few tasks: its rows, and whose rows it keeps."""
+"""The scripts that measure Trace2Skill, on a few tasks: their rows, and whose rows they keep."""
 
 import csv
 
 import pytest
 import trace2skill_adds as script
+import trace2skill_stages as stages
 from csv_rows import with_others, write_csv
 
 SMALL = (
@@ -59,3 +60,22 @@ def test_a_skill_from_elsewhere_is_measured_under_the_name_of_its_analyst(out, t
 def test_a_file_that_is_not_there_holds_nobody_elses_rows(tmp_path):
     rows = [{"analyst": "rules", "n": 1}]
     assert with_others(tmp_path / "none.csv", rows, "analyst") == rows
+
+
+def test_the_stages_add_up_and_the_online_pass_shows_the_skill_that_is_given(tmp_path, monkeypatch):
+    out, draft = tmp_path / "stages.csv", tmp_path / "draft.md"
+    draft.write_text("# Skill\n\n### Size\n\nPick the size.\n")
+    monkeypatch.setattr(stages, "OUT", out)
+    other = dict.fromkeys(stages.COLUMNS, "x") | {"analyst": "rules", "settings": "gate.tasks=7"}
+    write_csv(out, [other], stages.COLUMNS)
+    words = ["--seeds", "1", "--tasks", "12", "--draft", str(draft), "--work", str(tmp_path), "env.preset=tiny"]
+    monkeypatch.setattr("sys.argv", ["stages", *words])
+    stages.main()
+    kept, first, online = rows_of(out)
+    assert kept == other and {first["settings"], online["settings"]} == {"env.preset=tiny"}
+    assert (first["pass"], first["shown"], online["pass"]) == ("cold start", "", "online") and online["shown"]
+    fallen = (*stages.STAGES[1:], *stages.LLM, *stages.LAST)
+    for row in (first, online):
+        assert int(row["mapped"]) == int(row["to_gate"]) + sum(int(row[name]) for name in fallen)
+        assert row["shuffles_equal"] == "True"
+    assert int(first["to_gate"]) > 0 and (tmp_path / "seed_0" / "skill_cold_start.md").exists()
