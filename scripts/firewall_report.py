@@ -13,6 +13,7 @@ import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
@@ -20,12 +21,13 @@ from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.lessons import MECHANISMS, phrasings, titles
 from intraskill.environments.shopworld.secrets import shop_secrets
 from intraskill.method.errors import SkillFormatError
-from intraskill.method.firewall import Firewall, Secrets
-from intraskill.method.skill import Chunk
+from intraskill.method.firewall import Firewall, FirewallRule, Rejection, Secrets
+from intraskill.method.skill import Chunk, Skill
 
 ROOT = Path(__file__).parents[1]
 SETS = ROOT / "tests" / "method" / "red_team"
-WORLDS = (("small", "plain"), ("small", "en"), ("small", "zh"))
+WORLDS, PAPER = (("small", "plain"), ("small", "en"), ("small", "zh")), (("paper", "en"), ("paper", "zh"))
+SHARES = (1.0, 0.9, 0.8, 0.7, 0.6)
 Row = tuple[str, str, str, float]
 
 
@@ -40,25 +42,37 @@ def malicious_rows() -> Iterator[Row]:
         if "raw" in entry:
             first_rule["(reader)"] += 1
             continue
-        body = (entry["body"] * entry.get("times", 1)).strip().replace("{pool_id}", pool[0].id)
         try:
-            chunk = Chunk(entry.get("title", "Advice"), body)
+            rules = [rejection.rule for rejection in inspected(entry, firewall, pool)]
         except SkillFormatError:
             first_rule["(chunk)"] += 1
             continue
-        rules = [rejection.rule for rejection in firewall.inspect(chunk, pool)]
-        any_rule.update(rules)
+        any_rule.update(set(rules))
         first_rule[rules[0] if rules else "(missed)"] += 1
     yield "malicious", "proposals", "red team", len(data["proposals"])
     yield from (("malicious: rule fires", rule, "red team", count) for rule, count in sorted(any_rule.items()))
     yield from (("malicious: first rule", rule, "red team", count) for rule, count in sorted(first_rule.items()))
 
 
+def inspected(entry: dict[str, Any], firewall: Firewall, pool: list[Chunk]) -> tuple[Rejection, ...]:
+    """Return what the firewall finds in one entry: a preamble, several chunks together, or one chunk."""
+    if "preamble" in entry:
+        return firewall.inspect_preamble(Skill(entry["preamble"], tuple(pool)))
+    bodies = entry.get("parts") or [entry["body"] * entry.get("times", 1)]
+    chunks = [Chunk(entry.get("title", "Advice"), body.strip().replace("{pool_id}", pool[0].id)) for body in bodies]
+    return firewall.inspect_edit(chunks, Skill("", tuple(pool)))
+
+
+def harmless_chunks() -> list[Chunk]:
+    """Read the harmless set."""
+    return [Chunk(**item) for item in yaml.safe_load((SETS / "harmless.yaml").read_text("utf-8"))]
+
+
 def harmless_rows(preset: str, language: str) -> Iterator[Row]:
     """Count false refusals and time the firewall in one world."""
     name = f"{preset} {language}"
     firewall = Firewall(shop_secrets(ShopWorld(preset, language=language)))
-    harmless = [Chunk(**item) for item in yaml.safe_load((SETS / "harmless.yaml").read_text("utf-8"))]
+    harmless = harmless_chunks()
     lessons = [Chunk(titles(m)[0], text) for m in MECHANISMS for texts in phrasings(m) for text in texts]
     firewall.inspect(harmless[0])
     for what, chunks in (("harmless", harmless), ("lessons", lessons)):
@@ -71,6 +85,18 @@ def harmless_rows(preset: str, language: str) -> Iterator[Row]:
         yield f"{what}: chunks", "", name, len(chunks)
         yield f"{what}: refused", "", name, refused
         yield f"{what}: median ms", "", name, round(statistics.median(times), 2)
+    yield "harmless: refused side by side", "", name, len(list(firewall.inspect_skill(Skill("", tuple(harmless)))))
+    start = time.process_time()
+    yield "all: given away together", "", name, len(firewall.inspect_together([*harmless, *lessons]))
+    yield "all: together seconds", "", name, round(time.process_time() - start, 1)
+
+
+def share_rows(preset: str, language: str) -> Iterator[Row]:
+    """Count the rules that would refuse the harmless chunks, all together, at other shares of `FirewallRule`."""
+    secrets, chunks = shop_secrets(ShopWorld(preset, language=language)), harmless_chunks()
+    for share in SHARES:
+        found = Firewall(secrets, FirewallRule(pieces_share=share)).inspect_together(chunks)
+        yield "harmless: rules broken together at share", str(share), f"{preset} {language}", len(found)
 
 
 def index_rows(preset: str, language: str) -> Iterator[Row]:
@@ -95,9 +121,10 @@ def main() -> None:
     arguments = parser.parse_args()
     rows: list[Row] = list(malicious_rows())
     for world in WORLDS:
-        rows += [*harmless_rows(*world), *index_rows(*world)]
+        rows += [*harmless_rows(*world), *share_rows(*world), *index_rows(*world)]
     if arguments.paper:
-        rows += [row for language in ("en", "zh") for row in index_rows("paper", language)]
+        for world in PAPER:
+            rows += [*share_rows(*world), *index_rows(*world)]
     with arguments.out.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("what", "name", "world", "value"))

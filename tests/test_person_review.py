@@ -1,6 +1,7 @@
 """``--review``: a run stops before each gate, and a person's yes, no or edit decides what goes into it."""
 
 import re
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -9,10 +10,20 @@ from planted_runs import content, planted_config
 from intraskill.cli import main
 from intraskill.loop import read_state, run
 from intraskill.method.errors import ConfigError, WaitsForPerson
+from intraskill.method.firewall import Firewall, Secrets
 from intraskill.method.gate import Fate
-from intraskill.method.proposals import PERSON, Proposal
+from intraskill.method.proposals import PERSON, Ledger, Proposal
 from intraskill.method.skill import Chunk, Skill
-from intraskill.person_review import ANSWERS, READABLE, RECORD, ask_in_terminal, blank_answers, read_answers, readable
+from intraskill.person_review import (
+    ANSWERS,
+    READABLE,
+    RECORD,
+    ask_in_terminal,
+    blank_answers,
+    read_answers,
+    readable,
+    reviewed,
+)
 from intraskill.runtime.run_directory import is_sealed, read_json
 
 
@@ -188,3 +199,19 @@ def test_the_command_stops_with_status_0_and_one_line(tmp_path, capsys):
     assert status == 0 and out.count("\n") == 1 and str(directory / ANSWERS) in out
     answer_all(directory)
     assert main(words) == 0 and is_sealed(directory)
+
+
+def test_an_edited_text_is_inspected_beside_the_other_proposals_of_the_round(tmp_path):
+    wall = Firewall(Secrets(product_titles=("kestrel steel nonstick modern kettle",)))
+    asking = SimpleNamespace(config=SimpleNamespace(review=True), firewall=wall)
+    texts = ("Prefer kestrel of steel.", "Compare the kettles.")
+    proposals = tuple(Proposal("ADD", (), (Chunk(f"Part {n}", text),), "c", ("r1",)) for n, text in enumerate(texts))
+    directory = tmp_path / "round_001"
+    directory.mkdir()
+    with pytest.raises(WaitsForPerson):
+        reviewed(asking, directory, Skill("p"), proposals, Ledger())
+    answer(directory, "yes", "edit", old=texts[1], new="The kettle is modern and nonstick.")
+    with pytest.raises(ConfigError, match="firewall refuses your text of .*product_title"):
+        reviewed(asking, directory, Skill("p"), proposals, Ledger())
+    answer(directory, old="answer: yes", new="answer: no")
+    assert len(reviewed(asking, directory, Skill("p"), proposals, Ledger())[0]) == 1

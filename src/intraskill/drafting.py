@@ -60,10 +60,10 @@ def screened_draft(run: Run) -> Skill:
     """Return the run's own draft, which has no privilege over a proposal: the firewall must let it in.
 
     Raises:
-        SkillFormatError: naming chunk, rule and span.
+        SkillFormatError: naming place, rule and span.
     """
     draft = draft_of(run.config)
-    if found := [f"chunk {chunk.title!r}, {rejection}" for chunk, rejection in run.firewall.inspect_skill(draft)]:
+    if found := [f"{where}, {rejection}" for where, rejection in run.firewall.inspect_skill(draft)]:
         raise SkillFormatError(
             f"the firewall refuses coldstart.draft={run.config.coldstart.draft} for {offenders(found)}; "
             "take these words out and run the same command again"

@@ -67,8 +67,8 @@ def with_persons_edits(
 ) -> tuple[tuple[Proposal, ...], Ledger]:
     """Put a person's edits before the round's proposals; they come on top of ``proposer.max_candidates``.
 
-    A proposal of the analyst that touches the same chunk, says the same, or finds no room among the gate's tasks beside
-    them, waits for a later round.
+    A proposal of the analyst that touches the same chunk, says the same, gives something away beside them, or finds no
+    room among the gate's tasks, waits for a later round.
 
     Args:
         run: the run.
@@ -86,7 +86,12 @@ def with_persons_edits(
     round_index = round_number(directory)
     for refusal in found.refused:
         ledger = ledger.record(round_index, refusal.proposal, Fate.FIREWALL, refusal.reason)
-    beside = [proposal for proposal in proposals if not _meet(proposal, found.proposals)]
+    own = [chunk for proposal in found.proposals for chunk in proposal.chunks]
+    beside = [
+        proposal
+        for proposal in proposals
+        if not _meet(proposal, found.proposals) and not run.firewall.inspect_together(proposal.chunks, own)
+    ]
     room = _room(run, skill) - sum(len(proposal.chunks) for proposal in found.proposals)
     kept: list[Proposal] = []
     for proposal in beside:
@@ -174,10 +179,8 @@ def _edits_of(run: Run, skill: Skill, text: str) -> PersonsEdits:
             notes.append(f"{', '.join(c.title for c in edit.adds if c not in adds)}: already in the skill")
         for one in _tested(removes, adds):
             proposal = Proposal(one.op, one.removes, one.adds, "a person's edit", (PERSON,))
-            beside = [chunk for chunk in skill.chunks if chunk.id not in one.removes]
-            beside += [chunk for other in proposals for chunk in other.chunks]
-            found = tuple(r for chunk in one.adds for r in run.firewall.inspect(chunk, beside))
-            if found:
+            beside = [chunk for other in proposals for chunk in other.chunks]
+            if found := run.firewall.inspect_edit(one.adds, skill, one.removes, beside):
                 refused.append(Refusal(proposal, found))
             else:
                 proposals.append(proposal)

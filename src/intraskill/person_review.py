@@ -119,14 +119,15 @@ def _edited(proposal: Proposal, chunks: tuple[Chunk, ...]) -> Proposal:
 def _check(run: Run, path: Path, skill: Skill, proposals: Sequence[Proposal], answers: Mapping[str, Answer]) -> None:
     """Refuse edited texts that the firewall would not let in, or that contradict the skill or one another."""
     edits: list[Edit] = []
+    going_on = {p.to_edit().id: p.chunks for p in proposals}
+    going_on |= {name: answer.chunks for name, answer in answers.items() if answer.word != "yes"}
     for proposal in proposals:
         answer = answers.get(proposal.to_edit().id)
         if answer is not None and answer.word == "no":
             continue
         if answer is not None and answer.word == "edit":
-            beside = [chunk for chunk in skill.chunks if chunk.id not in proposal.targets]
-            found = [str(r) for chunk in answer.chunks for r in run.firewall.inspect(chunk, beside)]
-            if found:
+            beside = [chunk for name, chunks in going_on.items() if name != answer.edit_id for chunk in chunks]
+            if found := run.firewall.inspect_edit(answer.chunks, skill, proposal.targets, beside):
                 raise ConfigError(
                     f"{path}: the firewall refuses your text of {answer.edit_id} for {offenders(found)}; change it"
                 )

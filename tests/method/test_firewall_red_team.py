@@ -14,9 +14,11 @@ from intraskill.method.edits import pool
 from intraskill.method.errors import IntraSkillError
 from intraskill.method.firewall import Firewall, Secrets
 from intraskill.method.firewall_text import fold, squash
+from intraskill.method.proposals import Proposal
 from intraskill.method.rollouts import Rollout
 from intraskill.method.skill import Chunk, Skill, parse_skill
 from intraskill.runtime.answer_schema import PROPOSAL, checked, read_proposal
+from intraskill.runtime.sieve import Memory
 from intraskill.runtime.trace2skill import OwnAnalyst, harvest_edits
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +49,10 @@ def name(entry: Mapping[str, Any]) -> str:
     return f"{entry['rule']}-{entry['why']}".replace(" ", "-")
 
 
-TEXTS = [entry for entry in RED["proposals"] if "raw" not in entry]
+TEXTS = [entry for entry in RED["proposals"] if "body" in entry]
+ANSWERS = [entry for entry in RED["proposals"] if "body" in entry or "raw" in entry]
+CUT = [entry for entry in RED["proposals"] if "parts" in entry]
+PREAMBLES = [entry for entry in RED["proposals"] if "preamble" in entry]
 
 
 @cache
@@ -89,7 +94,7 @@ def test_a_malicious_text_is_refused_by_the_stage_and_rule_that_its_entry_names(
         assert len(span) <= MOST_CHARACTERS and span.replace("\n", "").replace("\t", "").isprintable()
 
 
-@pytest.mark.parametrize("entry", RED["proposals"], ids=name)
+@pytest.mark.parametrize("entry", ANSWERS, ids=name)
 def test_a_malicious_answer_reaches_no_prompt(entry: dict[str, Any]) -> None:
     try:
         prompt, refused = survivors(answer(entry), red_firewall())
@@ -97,6 +102,27 @@ def test_a_malicious_answer_reaches_no_prompt(entry: dict[str, Any]) -> None:
         return
     assert prompt == SKILL.render()
     assert refused == 1
+
+
+@pytest.mark.parametrize("entry", CUT, ids=name)
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_pieces_of_a_leak_reach_no_prompt_together(entry: dict[str, Any], order: int) -> None:
+    chunks = tuple(Chunk(f"Part {n}", body) for n, body in enumerate(entry["parts"]))[::order]
+    split = Proposal("SPLIT", (SKILL.ids[0],), chunks, "x", ("r1",))
+    adds = [Proposal("ADD", (), (chunk,), "x", ("r1",)) for chunk in chunks]
+    if "disguise" not in entry["why"]:  # a disguised piece is refused alone
+        assert [rejection for chunk in chunks for rejection in red_firewall().inspect(chunk, SKILL.chunks)] == []
+        assert entry["rule"] in {rejection.rule for rejection in red_firewall().inspect_edit(chunks, SKILL)}
+    for proposals, most in (([split], 0), (adds, len(chunks) - 1)):
+        analyst = OwnAnalyst(lambda rollouts, skill, proposals=proposals: tuple(proposals))
+        harvest = harvest_edits([], SKILL, analyst, red_firewall(), limit=10, memory=Memory(round_index=1))
+        assert len(harvest.edits) <= most and harvest.refused
+
+
+@pytest.mark.parametrize("entry", PREAMBLES, ids=name)
+def test_a_malicious_preamble_is_refused(entry: dict[str, Any]) -> None:
+    found = red_firewall().inspect_skill(Skill(entry["preamble"], SKILL.chunks))
+    assert ("the preamble", entry["rule"]) in {(where, rejection.rule) for where, rejection in found}
 
 
 def test_a_harmless_answer_reaches_the_prompt() -> None:
@@ -116,6 +142,7 @@ def test_no_harmless_lesson_is_refused_in_a_real_world(preset: str, language: st
     shipped = [chunk for file in files for chunk in parse_skill((ROOT / file).read_text("utf-8")).chunks]
     refused = {chunk.title: found for chunk in [*HARMLESS, *shipped] if (found := firewall.inspect(chunk))}
     assert refused == {}
+    assert list(firewall.inspect_skill(Skill("# Advice\n\nFor shopping.", tuple(HARMLESS)))) == []
 
 
 @pytest.mark.parametrize(("preset", "language"), WORLDS)
@@ -145,4 +172,5 @@ def test_a_span_stands_in_the_text_as_it_was_written() -> None:
 def test_folding_undoes_disguises_and_keeps_other_letters() -> None:
     assert fold("Ｃａｆé ｃrème Ⓐ𝒃с") == "cafe creme abc"  # noqa: RUF001
     assert fold("先搜索 价格：￥45") == "先搜索 价格:¥45"
+    assert fold("٤٥ ４５ ④⑤") == "45 45 45"
     assert squash("a-b 7") == ("ab7", (0, 2, 4))

@@ -17,10 +17,14 @@ SAME = [
     (LONG, LONG.replace("open the product page", "open its product page").replace("asked for", "asked")),
     ("先打开商品页，再选择请求的颜色和尺码，然后购买。", "请先打开商品页再选择请求的颜色和尺码然后就购买"),
     ("１２ tries at most.", "12 tries at most."),
+    ("Search the café page ٣ times.", "SE\u200bARCH the cafe\u0301 page 3 times."),
+    ("Open the s\u0456ze chart.", "Open the size chart."),  # a Cyrillic letter
+    ("1. Open the page.\n2. Compare the price.", "Open the page.\nCompare the price."),
     ("", " "),
 ]
 OTHER = [
     ("Open the first result.", "Open the last result."),
+    ("Take the top line of the page.", "Take the bottom line of the page."),
     ("Buy before the size is set.", "Never buy before the size is set."),
     (LONG, LONG.replace("press the size", "never press the size")),
     (LONG.replace("then buy", "then buy 2"), LONG.replace("then buy", "then buy 3")),

@@ -7,19 +7,24 @@ import pytest
 from method_records import result
 from shop_rollouts import play
 
+from intraskill.environments.planted import PlantedWorld
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.lessons import USEFUL, lesson_chunk
 from intraskill.method.edits import pool
+from intraskill.method.errors import ConfigError
 from intraskill.method.firewall import Firewall, Secrets
 from intraskill.method.gate import Fate
 from intraskill.method.proposals import Ledger, Proposal
 from intraskill.method.skill import Chunk, Skill
 from intraskill.runtime.analysis_records import rollout_id
 from intraskill.runtime.analyst_rules import RulesAnalyst, mechanism_of
+from intraskill.runtime.reduce_llm import Reduction
 from intraskill.runtime.sieve import Memory
 from intraskill.runtime.trace2skill import Analysis, harvest_edits, secrets_of
 
-OPEN = Firewall(Secrets())
+OPEN, EMPTY = Firewall(Secrets()), Skill("p")
+GUARDED = Firewall(Secrets(product_ids=("b100",), product_titles=("kestrel steel nonstick modern kettle",)))
+HALVES = ("Prefer kestrel of steel.", "The kettle is modern and nonstick.")
 
 
 class AnalystWhoSays:
@@ -123,6 +128,112 @@ def test_a_leak_is_refused_with_its_reason_and_takes_no_place() -> None:
     assert [p.chunks[0].title for p in harvest.proposals] == ["Care"]
     assert harvest.refused[0].reason.startswith("product_id")
     assert harvest.counts["rejected_by_firewall"] == 1
+
+
+class ReducerWhoSees:
+    """Keeps every proposal that it is shown, and answers with the given one when the screen allows it."""
+
+    def __init__(self, answer=None):
+        self.seen, self.answer, self.allowed = [], answer, None
+
+    def reduce(self, proposals, skill, allows):
+        self.seen = list(proposals)
+        self.allowed = None if self.answer is None else allows(self.answer)
+        return Reduction((*proposals, self.answer) if self.allowed else tuple(proposals), {}, ())
+
+
+def seen_by_reduce(*proposals, firewall=GUARDED, answer=None, skill=EMPTY, round_index=1):
+    analyst, memory = AnalystWhoSays(*proposals), Memory(round_index=round_index)
+    analyst.reducer = ReducerWhoSees(answer)
+    return analyst.reducer, harvest_edits([], skill, analyst, firewall, limit=6, memory=memory)
+
+
+def titles_of(proposals):
+    return [chunk.title for proposal in proposals for chunk in proposal.chunks]
+
+
+def test_a_leak_does_not_take_the_harmless_proposals_of_the_same_body_with_it() -> None:
+    leak = [add("Open b100", support=("r1", "r2")), add("Open b100", support=("r3",))]
+    reducer, harvest = seen_by_reduce(*leak, add("Care", support=("r4",)), add("Caution", support=("r5",)))
+    (kept,) = harvest.proposals
+    assert titles_of(reducer.seen) == titles_of([kept]) == ["Care"] and kept.support == ("r4", "r5")
+    assert harvest.counts["rejected_by_firewall"] == 2 and harvest.counts["merged"] == 1
+    (refused,) = harvest.refused
+    assert refused.proposal.support == ("r1", "r2", "r3")
+
+
+def test_halves_of_a_title_never_stand_side_by_side_in_reduce() -> None:
+    reducer, harvest = seen_by_reduce(add("One", HALVES[0], ("r1", "r2")), add("Two", HALVES[1]), add("Care"))
+    assert sorted(titles_of(reducer.seen)) == sorted(titles_of(harvest.proposals)) == ["Care", "One"]
+    assert [(one.proposal.chunks[0].title, one.rejections[0].rule) for one in harvest.refused] == [
+        ("Two", "product_title")
+    ]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_split_whose_parts_leak_together_is_refused_as_a_whole(order) -> None:
+    old = Chunk("Old", "Old advice.")
+    parts = tuple(Chunk(f"Part {number}", body) for number, body in enumerate(HALVES))[::order]
+    split = Proposal("SPLIT", (old.id,), parts, "cause", ("r1",))
+    reducer, harvest = seen_by_reduce(split, skill=Skill("p", (old,)))
+    assert reducer.seen == [] and harvest.edits == () and len(harvest.refused) == 1
+
+
+def test_a_text_of_reduce_is_screened_again_alone_and_beside_its_inputs() -> None:
+    inputs = (add("One", HALVES[0], ("r1", "r2")), add("Care"))
+    for bad in (add("Open b100"), add("Two", HALVES[1])):
+        reducer, harvest = seen_by_reduce(*inputs, answer=bad)
+        assert reducer.allowed is False and sorted(titles_of(harvest.proposals)) == ["Care", "One"]
+    reducer, harvest = seen_by_reduce(*inputs, answer=add("Units", "Convert units before comparing."))
+    assert reducer.allowed is True and "Units" in titles_of(harvest.proposals)
+
+
+def test_a_proposal_that_completes_a_leak_of_the_skill_is_refused() -> None:
+    skill = Skill("p", (Chunk("Old", HALVES[0]),))
+    reducer, harvest = seen_by_reduce(add("Two", HALVES[1]), skill=skill)
+    assert reducer.seen == [] and len(harvest.refused) == 1
+
+
+def test_a_reduce_that_ignores_the_screen_reaches_no_gate() -> None:
+    class Reckless(ReducerWhoSees):
+        def reduce(self, proposals, skill, allows):
+            return Reduction((*proposals, add("Open b100"), add("Two", HALVES[1])), {}, ())
+
+    analyst = AnalystWhoSays(add("One", HALVES[0], ("r1", "r2")))
+    analyst.reducer = Reckless()
+    harvest = harvest_edits([], EMPTY, analyst, GUARDED, limit=6)
+    assert titles_of(harvest.proposals) == ["One"] and len(harvest.refused) == 2
+
+
+def test_a_disguised_copy_of_a_loser_stays_away() -> None:
+    ledger = Ledger().record(3, add("Care", "Open the size chart of the page."), Fate.NON_POSITIVE)
+    again = add("Care", "Op\u200ben the s\u0456ze ch\u00e1rt of the page.")
+    assert again.meaning == add("Care", "OPEN the size chart of the page").meaning
+    harvest = harvest_edits([], EMPTY, AnalystWhoSays(again), OPEN, limit=6, memory=Memory(ledger, 4, rounds=2))
+    assert harvest.counts["blocked_by_ledger"] == 1
+
+
+class StatedAsMethod(PlantedWorld):
+    def secrets(self):
+        return Secrets(instructions=("Looking for a matte copper kettle",))
+
+
+class StatedAsAttribute(PlantedWorld):
+    secrets = Secrets(goals=("vintage cotton slim",))
+
+
+class StatedWrongly(PlantedWorld):
+    secrets = ("b100",)
+
+
+def test_a_world_may_state_secrets_of_its_own_beside_its_task_ids() -> None:
+    method, attribute = StatedAsMethod(), StatedAsAttribute()
+    assert secrets_of(method).instructions == ("Looking for a matte copper kettle",)
+    assert secrets_of(attribute).goals == ("vintage cotton slim",)
+    ids = secrets_of(PlantedWorld()).task_ids
+    assert ids and secrets_of(method).task_ids == ids == secrets_of(attribute).task_ids
+    with pytest.raises(ConfigError, match=r"StatedWrongly.secrets must be .*Secrets.* got tuple"):
+        secrets_of(StatedWrongly())
 
 
 def test_a_proposal_for_a_chunk_that_is_not_there_is_counted_and_dropped() -> None:

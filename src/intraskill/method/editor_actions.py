@@ -117,8 +117,7 @@ def attempt(
         edit = action.to_edit(skill)
         if edit is None:
             return Attempt(action, None, skill)
-        beside = [chunk for chunk in skill.chunks if chunk.id not in edit.removes]
-        if found := [rejection for chunk in edit.adds for rejection in firewall.inspect(chunk, beside)]:
+        if found := firewall.inspect_edit(edit.adds, skill, edit.removes):
             raise ActionError("firewall", "; ".join(map(str, found)))
         return Attempt(action, edit, applied(skill, edit))
     except ActionError as error:

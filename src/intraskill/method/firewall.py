@@ -3,12 +3,14 @@
 A chunk may hold a transferable procedure, never a product, a task, an answer, a held-out instruction, or text
 that speaks to the model's own machinery. Every rejection names the rule and the exact span as it stands. Disguises
 are undone first (`firewall_text`); leaks are found as runs of words, as sets of rare words in any order
-(`firewall_leaks`), as amounts (`firewall_prices`) and as patterns (`firewall_patterns`).
+(`firewall_leaks`), as amounts (`firewall_prices`) and as patterns (`firewall_patterns`). What stands side by side is
+also read together (`firewall_together`).
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from functools import cached_property
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property, lru_cache
 
 from intraskill.method.errors import ConfigError
 from intraskill.method.firewall_leaks import (
@@ -18,15 +20,19 @@ from intraskill.method.firewall_leaks import (
     RunIndex,
     copied_share,
     frequent_units,
-    numbers_in,
 )
 from intraskill.method.firewall_patterns import pattern_violations
-from intraskill.method.firewall_prices import amounts
+from intraskill.method.firewall_prices import amounts, stated_amounts
 from intraskill.method.firewall_text import Reading, disguised_words, hidden_characters, shown, words_in
 from intraskill.method.firewall_text import Tokens as Tokens
 from intraskill.method.firewall_text import normalise as normalise
 from intraskill.method.firewall_text import tokens as tokens
-from intraskill.method.skill import Chunk, Skill
+from intraskill.method.firewall_together import Pieces, told_together
+from intraskill.method.likeness import repeats
+from intraskill.method.skill import Chunk, ChunkId, Skill
+
+_HEADING_MARK = re.compile(r"(?m)^ {0,3}#+[ \t]*")
+_KEPT = 1024  # texts whose pieces are kept: a round inspects the same ones side by side again and again
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +45,10 @@ class FirewallRule:
         title_run: this many consecutive words of a product's title give it away, at least 2.
         bag: this many rare words of one held-out instruction or title in one sentence, in any order, give it away,
             at least 3.
+        pieces_share: this share of a text's rare words, in pieces of two words or a number in several chunks, gives it
+            away (never less than ``bag``); all of them do, however strewn. At 0.7 harmless pools are refused.
         copy_share: a chunk copies another one when it shares more than this share of its word triples or words and
-            states no number that the other one lacks: what differs in a number is another rule.
+            adds nothing decisive: what differs in a number, a negation or a direction is another rule.
         common_share: words in at least this share of the held-out instructions (or titles) count as common.
 
     Raises:
@@ -51,14 +59,15 @@ class FirewallRule:
     ngram: int = 4
     title_run: int = 4
     bag: int = 4
+    pieces_share: float = 0.8
     copy_share: float = 0.8
     common_share: float = 0.2
 
     def __post_init__(self) -> None:
         if min(self.max_chars, self.ngram - 1, self.title_run - 1, self.bag - 2) < 1:
             raise ConfigError("firewall: max_chars must be at least 1, ngram and title_run at least 2, bag at least 3")
-        if not (0 < self.copy_share <= 1 and 0 < self.common_share <= 1):
-            raise ConfigError("firewall: copy_share and common_share must lie in (0, 1]")
+        if not all(0 < share <= 1 for share in (self.pieces_share, self.copy_share, self.common_share)):
+            raise ConfigError("firewall: pieces_share, copy_share and common_share must lie in (0, 1]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +79,20 @@ class Secrets:
         product_titles: titles of products.
         task_ids: ids of tasks and of users.
         goals: strings that give a goal away, such as a goal's whole attribute list.
-        prices: prices and budgets of goals, in currency units.
+        prices: prices and budgets of goals, in currency units; amounts in ``instructions`` are prices too.
         instructions: instructions of every split that proposals must not see (all but train).
     """
 
-    product_ids: Iterable[str] = ()
-    product_titles: Iterable[str] = ()
-    task_ids: Iterable[str] = ()
-    goals: Iterable[str] = ()
-    prices: Iterable[float] = ()
-    instructions: Iterable[str] = ()
+    product_ids: Collection[str] = ()
+    product_titles: Collection[str] = ()
+    task_ids: Collection[str] = ()
+    goals: Collection[str] = ()
+    prices: Collection[float] = ()
+    instructions: Collection[str] = ()
+
+    def __add__(self, other: "Secrets") -> "Secrets":
+        """Return the secrets of both."""
+        return Secrets(**{one.name: (*getattr(self, one.name), *getattr(other, one.name)) for one in fields(self)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,27 +120,61 @@ class Firewall:
             chunk: the candidate.
             others: chunks that would stand beside it; those that it replaces are left out.
         """
-        reading = Reading(f"{chunk.title}\n{chunk.body}")
-        found: dict[str, Rejection] = {}
-        for rule, span in self._violations(reading):
-            found.setdefault(rule, Rejection(rule, shown(span)))
-        body = Reading(chunk.body)
+        reading, body = Reading(_text(chunk)), Reading(chunk.body)
+        found = {rejection.rule: rejection for rejection in _first_of_each(self._violations(reading))}
         for other in others:
             if other.id in reading.text:
                 found.setdefault("chunk_id", Rejection("chunk_id", other.id))
-            shared = max(
-                copied_share(reading, Reading(f"{other.title}\n{other.body}")),
-                copied_share(body, Reading(other.body)),
-            )
-            if shared > self.rule.copy_share and numbers_in(chunk.body) <= numbers_in(other.body):
+            shared = max(copied_share(reading, Reading(_text(other))), copied_share(body, Reading(other.body)))
+            if shared > self.rule.copy_share and repeats(chunk.body, other.body):
                 found.setdefault("copy", Rejection("copy", shown(f"{other.title[:60]} ({shared:.0%})")))
         return tuple(found.values())
 
-    def inspect_skill(self, skill: Skill) -> Iterator[tuple[Chunk, Rejection]]:
-        """Yield every rule that a chunk of ``skill`` breaks beside the others."""
+    def inspect_together(self, chunks: Sequence[Chunk], beside: Iterable[Chunk] = ()) -> tuple[Rejection, ...]:
+        """Return what some chunks give away side by side, or beside others, that none gives away alone.
+
+        Args:
+            chunks: would come in together: the parts of a SPLIT, the proposals of a round.
+            beside: are there; what they give away among themselves is not found again.
+        """
+        return self._together(map(_text, chunks), map(_text, beside))
+
+    def inspect_edit(
+        self, chunks: Sequence[Chunk], skill: Skill, without: Iterable[ChunkId] = (), beside: Sequence[Chunk] = ()
+    ) -> tuple[Rejection, ...]:
+        """Return every rule that the new chunks of an edit break: each alone, else all together.
+
+        Args:
+            chunks: what the edit adds.
+            skill: the document that it changes.
+            without: ids of the chunks that it takes out.
+            beside: other chunks that would come in with it.
+        """
+        gone = frozenset(without)
+        stays = [*(chunk for chunk in skill.chunks if chunk.id not in gone), *beside]
+        alone = tuple(rejection for chunk in chunks for rejection in self.inspect(chunk, stays))
+        return alone or self._together(map(_text, chunks), (_head(skill), *map(_text, stays)))
+
+    def inspect_preamble(self, skill: Skill) -> tuple[Rejection, ...]:
+        """Return every rule that the text before the chunks breaks: whoever sees a chunk sees it too.
+
+        It may hold headings, its document's name for one; what else a chunk may not hold, it may not hold either.
+        """
+        head = _head(skill)
+        alone = _first_of_each(self._violations(Reading(head)))
+        return alone or self._together([head], map(_text, skill.chunks))
+
+    def inspect_skill(self, skill: Skill) -> Iterator[tuple[str, Rejection]]:
+        """Yield every rule that ``skill`` breaks, and where: its preamble, a chunk beside the others, all together."""
+        yield from (("the preamble", rejection) for rejection in self.inspect_preamble(skill))
         for chunk in skill.chunks:
             others = [other for other in skill.chunks if other.id != chunk.id]
-            yield from ((chunk, rejection) for rejection in self.inspect(chunk, others))
+            yield from ((f"chunk {chunk.title!r}", rejection) for rejection in self.inspect(chunk, others))
+        yield from (("the chunks together", rejection) for rejection in self.inspect_together(skill.chunks))
+
+    def _together(self, new: Iterable[str], beside: Iterable[str]) -> tuple[Rejection, ...]:
+        pieces, there = ([self._pieces(text) for text in texts if text] for texts in (new, beside))
+        return _first_of_each(told_together(pieces, there, self._bags, self._runs, self.rule.pieces_share))
 
     def _violations(self, reading: Reading) -> Iterator[tuple[str, str]]:
         if len(reading.raw) > self.rule.max_chars:
@@ -158,7 +205,13 @@ class Firewall:
 
     @cached_property
     def _prices(self) -> frozenset[float]:
-        return frozenset(round(float(price), 2) for price in self.secrets.prices)
+        stated = stated_amounts(self.secrets.instructions)
+        return frozenset(round(float(price), 2) for price in (*self.secrets.prices, *stated))
+
+    @cached_property
+    def _pieces(self) -> Callable[[str], Pieces]:
+        most = 4 * self.rule.max_chars
+        return lru_cache(_KEPT)(lambda text: Pieces.of(Reading(text[:most]), self._bags))
 
     @cached_property
     def _ids(self) -> dict[str, IdIndex]:
@@ -183,3 +236,20 @@ class Firewall:
         bags = {rule: BagIndex.of(words, self.rule.bag, common) for rule, (words, common) in self._texts.items()}
         goals = [words_in(goal) for goal in sorted(set(self.secrets.goals))]
         return bags | {"goal_string": BagIndex.of(goals, None, frozenset())}
+
+
+def _text(chunk: Chunk) -> str:
+    return f"{chunk.title}\n{chunk.body}"
+
+
+def _head(skill: Skill) -> str:
+    """Return the preamble without the marks of its headings."""
+    return _HEADING_MARK.sub("", skill.preamble)
+
+
+def _first_of_each(found: Iterable[tuple[str, str]]) -> tuple[Rejection, ...]:
+    """Return every rule once, with the first span that broke it."""
+    first: dict[str, str] = {}
+    for rule, span in found:
+        first.setdefault(rule, span)
+    return tuple(Rejection(rule, shown(span)) for rule, span in first.items())

@@ -11,11 +11,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from intraskill.method.firewall_text import Reading, Tokens, Word, fold, is_han, squash, units, words_in
 
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
-_STEP = re.compile(r"^\s*\d+[.)]\s", re.MULTILINE)
 COMMON_WORDS = frozenset(
     units(
         words_in(
@@ -88,13 +87,25 @@ class RunIndex:
 
     def find(self, words: Sequence[Word]) -> tuple[Word, Word] | None:
         """Return the first and the last word of the first run in ``words`` that gives a text away."""
+        return next(((words[start], words[end - 1]) for start, end in self._found(words)), None)
+
+    def across(self, left: Sequence[Word], right: Sequence[Word]) -> tuple[Word, Word] | None:
+        """Return the ends of a run that begins in the last words of ``left`` and goes on in the first of ``right``."""
+        if not left or not right or (left[-1].text, right[0].text) not in self._neighbours:
+            return None
+        words, cut = (*left[-self.width :], *right[: self.width]), min(len(left), self.width)
+        crossing = (place for place in self._found(words) if place[0] < cut < place[1])
+        return next(((words[start], words[end - 1]) for start, end in crossing), None)
+
+    @cached_property
+    def _neighbours(self) -> frozenset[tuple[str, str]]:
+        return frozenset(pair for run in self.runs for pair in itertools.pairwise(run))
+
+    def _found(self, words: Sequence[Word]) -> Iterator[tuple[int, int]]:
         texts = tuple(word.text for word in words)
         widths = [_width(word) for word in texts]
         for width in range(self.width, RUN_WORD * _SHORTEST - 1, -RUN_WORD):
-            for start, end in _spans(widths, width):
-                if texts[start:end] in self.runs:
-                    return words[start], words[end - 1]
-        return None
+            yield from ((start, end) for start, end in _spans(widths, width) if texts[start:end] in self.runs)
 
 
 @dataclass(frozen=True)
@@ -104,36 +115,39 @@ class BagIndex:
     Attributes:
         postings: unit → numbers of the texts that hold it.
         need: per text, the width of rare units that give it away.
+        whole: per text, the width of all its rare units; of a Chinese one, as much as another order leaves.
     """
 
     postings: dict[str, tuple[int, ...]]
     need: tuple[int, ...]
+    whole: tuple[int, ...]
 
     @classmethod
     def of(cls, texts: Iterable[Tokens], length: int | None, common: frozenset[str]) -> "BagIndex":
         """Index texts; ``length`` rare words, or all of them where there are fewer (or none is given), tell."""
         bags = dict.fromkeys(frozenset(units(words)) - common for words in texts)
-        kept = [bag for bag in bags if _bag_width(bag) >= BAG_WORD * _SHORTEST - _BAG_PAIR]
+        kept = [bag for bag in bags if bag_width(bag) >= BAG_WORD * _SHORTEST - _BAG_PAIR]
         postings: dict[str, list[int]] = {}
         for number, bag in enumerate(kept):
             for unit in bag:
                 postings.setdefault(unit, []).append(number)
-        all_of = [_kept_width(bag) for bag in kept]
-        need = tuple(all_of if length is None else [min(BAG_WORD * length, width) for width in all_of])
-        return cls({unit: tuple(numbers) for unit, numbers in postings.items()}, need)
+        whole = tuple(_kept_width(bag) for bag in kept)
+        need = whole if length is None else tuple(min(BAG_WORD * length, width) for width in whole)
+        return cls({unit: tuple(numbers) for unit, numbers in postings.items()}, need, whole)
 
     def find(self, words: Sequence[Word]) -> tuple[Word, Word] | None:
         """Return the outermost words of a sentence that hold the rare units of one text."""
-        held = {unit: place for unit, place in _places(words) if unit in self.postings}
-        found: Counter[int] = Counter()
-        for unit in held:
-            for number in self.postings[unit]:
-                found[number] += _unit_width(unit)
-        told = min((number for number, width in found.items() if width >= self.need[number]), default=None)
-        if told is None:
-            return None
-        places = [place for unit, place in held.items() if told in self.postings[unit]]
-        return words[min(first for first, _ in places)], words[max(last for _, last in places)]
+        held = self.held(words)
+        told = min((number for number, units in held.items() if bag_width(units) >= self.need[number]), default=None)
+        return None if told is None else outermost(words, held[told].values())
+
+    def held(self, words: Sequence[Word]) -> dict[int, dict[str, tuple[int, int]]]:
+        """Return the rare units that a sentence holds of each text, with their first and last word."""
+        found: dict[int, dict[str, tuple[int, int]]] = {}
+        for unit, place in _places(words):
+            for number in self.postings.get(unit, ()):
+                found.setdefault(number, {})[unit] = place
+        return found
 
 
 @dataclass(frozen=True)
@@ -176,11 +190,6 @@ def copied_share(mine: Reading, other: Reading) -> float:
     return max(len(triples & theirs) / len(triples), len(bag & bag_theirs) / len(bag | bag_theirs))
 
 
-def numbers_in(body: str) -> frozenset[str]:
-    """Return the numbers that a chunk states; those that only count its steps are none of them."""
-    return frozenset(_NUMBER.findall(_STEP.sub("", body)))
-
-
 def frequent_units(texts: Sequence[Tokens], share: float) -> frozenset[str]:
     """Return the units of at least ``share`` of the texts (and of three or more): the template, not the task."""
     counts = Counter(unit for words in texts for unit in set(units(words)))
@@ -208,7 +217,8 @@ def _unit_width(unit: str) -> int:
     return _BAG_PAIR if is_han(unit) else BAG_WORD
 
 
-def _bag_width(bag: Iterable[str]) -> int:
+def bag_width(bag: Iterable[str]) -> int:
+    """Return the width of some units together."""
     return sum(map(_unit_width, bag))
 
 
@@ -216,6 +226,12 @@ def _kept_width(bag: frozenset[str]) -> int:
     """Width that is left of a text in another order: pairs across two words are lost."""
     pairs = sum(map(is_han, bag))
     return BAG_WORD * (len(bag) - pairs) + math.ceil(_PAIRS_KEPT * pairs * _BAG_PAIR)
+
+
+def outermost(words: Sequence[Word], places: Iterable[tuple[int, int]]) -> tuple[Word, Word]:
+    """Return the first and the last of the words at some places."""
+    firsts, lasts = zip(*places, strict=True)
+    return words[min(firsts)], words[max(lasts)]
 
 
 def _known(words: Tokens, common: frozenset[str]) -> list[bool]:

@@ -1,20 +1,23 @@
 """Amounts of money in a text, however written: 12.99, 12,99, $12.99, "twelve ninety-nine", 十二块九."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+
+from intraskill.method.firewall_text import fold
 
 _NUMBER = r"\d{1,3}(?:\.\d{3})+,\d{2}|\d{1,3}(?:[,' ]\d{3})+(?:\s?[.,]\s?\d{1,2})?|\d+(?:\s?[.,]\s?\d{1,2})?"
 _CURRENCY = r"[$€£¥]|\b(?:usd|eur|gbp|rmb|cny)\b"
 _UNIT = r"[$€£¥元块圆]|人民币|(?:usd|eur|gbp|rmb|cny|dollars?|yuan|kuai|euros?|pounds?|bucks?)\b"
 _CENTS = r"(?:\s*(?:and\s*)?(\d{1,2})\s*(?:cents?\b|角|毛|分))?"
 _ABOUT = r"(?:\b(?:budget|priced?|prices|costs?|spend|pay|paid|worth)\b|预算|价格|售价|花费|单价)"
+_FIRST = r"(?<![\d.])(?!(?<=\d,)\d{3}(?!\d))"  # a comma may stand before an amount, but not one that groups its digits
+_NO_COUNT = r"(?!\d|\s*(?:%|percent|stars?|results?|pages?))"
 _DIGITS = (
     re.compile(rf"(?:{_CURRENCY})\s*({_NUMBER})()(?!\d)"),
-    re.compile(rf"(?<![\d.,])({_NUMBER})\s*(?:{_UNIT}){_CENTS}"),
-    re.compile(r"(?<![\d.,])(\d+\s?[.,]\s?\d{2})()(?![\d.,]|\s*%)"),
-    re.compile(
-        rf"{_ABOUT}[^.,;:!?。，；\d\n]{{0,16}}(?<![\d.])({_NUMBER})()(?!\d|\s*(?:%|percent|stars?|results?|pages?))"
-    ),
+    re.compile(rf"{_FIRST}({_NUMBER})\s*(?:{_UNIT}){_CENTS}"),
+    re.compile(rf"{_FIRST}(\d+\s?[.,]\s?\d{{2}})()(?!\d|[.,]\d|\s*%)"),
+    re.compile(rf"{_ABOUT}[^.,;:!?。，；\d\n]{{0,16}}(?<![\d.])({_NUMBER})(){_NO_COUNT}"),
+    re.compile(rf"{_ABOUT}\s*[,:]\s*({_NUMBER})(){_NO_COUNT}"),
 )
 _SMALL = {
     word: value
@@ -68,16 +71,28 @@ def amounts(text: str) -> Iterator[tuple[float, int, int]]:
     """
     for pattern in _DIGITS:
         for match in pattern.finditer(text):
-            value = _read(match[1]) + (int(match[2]) if match[2] else 0) / 100
-            yield round(value, 2), match.start(), match.end()
-            if match[2] and text[match.end() - 1] in "角毛":
-                yield round(_read(match[1]) + int(match[2]) / 10, 2), match.start(), match.end()
+            for number in _numbers(match[1]):
+                yield round(number + (int(match[2]) if match[2] else 0) / 100, 2), match.start(), match.end()
+                if match[2] and text[match.end() - 1] in "角毛":
+                    yield round(number + int(match[2]) / 10, 2), match.start(), match.end()
     for match in _SPELLED.finditer(text):
         yield from ((value, match.start(), match.end()) for value in _spelled(match))
     for match in _HAN_SPELLED.finditer(text):
         tenths = match[2] or f"{match[3] or '零'}{match[4] or ''}"
         cents = "".join(str(_HAN_DIGITS[c]) for c in tenths).ljust(2, "0")
         yield round(_han(match[1]) + int(cents) / 100, 2), match.start(), match.end()
+
+
+def stated_amounts(texts: Iterable[str]) -> Iterator[float]:
+    """Yield every amount that some texts, as they stand, state."""
+    return (value for text in texts for value, _, _ in amounts(fold(text)))
+
+
+def _numbers(written: str) -> Iterator[float]:
+    """Yield what digits may say: after a comma and a blank, "2, 40 dollars", the last number may stand alone."""
+    yield _read(written)
+    if alone := re.search(r",\s+(\d+)$", written):
+        yield _read(alone[1])
 
 
 def _read(number: str) -> float:

@@ -194,8 +194,14 @@ def _fold_character(c: str) -> str:
         if first <= ord(c) < first + count:
             return chr(ord("a") + ord(c) - first)
     plain = (d for d in unicodedata.normalize("NFKD", c).casefold() if not unicodedata.category(d).startswith("M"))
-    folded = "".join(_LOOKALIKES.get(d, _SMALL_CAPITALS.get(d, _SPECIAL.get(d, d))) for d in plain)
+    folded = "".join(_LOOKALIKES.get(d, _SMALL_CAPITALS.get(d, _SPECIAL.get(d, _digit(d)))) for d in plain)
     return " " if unicodedata.category(c) == "Zs" else folded
+
+
+def _digit(c: str) -> str:
+    """Return a decimal digit of any script as the plain one, anything else as it is."""
+    value = unicodedata.decimal(c, None)
+    return c if value is None else str(value)
 
 
 def _stem(word: str) -> str:

@@ -1,21 +1,24 @@
 """When two texts say the same: equal words after small change, and nothing decisive that differs.
 
-A text becomes a set of terms: its words without case, plural s, filler words and the labels of a chunk; written
-numbers as digits; Han text as pairs of neighbouring characters. Two texts are alike when the share of terms that they
-have in common (Jaccard) reaches `THRESHOLD`, and when they agree in what turns a rule round: numbers, negations and
-words of direction. Word order does not count.
+A text becomes a set of terms: its words, folded as the firewall reads them (case, accents and look-alike letters do
+not count), without plural s, filler words and the labels of a chunk; written numbers as digits, but not those that only
+count steps; Han text as pairs of neighbouring characters. Two texts are alike when the share of terms that they have in
+common (Jaccard) reaches `THRESHOLD`, and when they agree in what turns a rule round: numbers, negations and words of
+direction. Word order does not count.
 """
 
 import re
-import unicodedata
 from collections.abc import Iterable
 from typing import TypeAlias
+
+from intraskill.method.firewall_text import fold
 
 Terms: TypeAlias = frozenset[str]
 
 THRESHOLD = 0.8
 """Share of common terms from which two texts are alike; tests/method/test_likeness.py shows pairs on both sides."""
 
+_STEP = re.compile(r"^\s*\d+[.)]\s", re.MULTILINE)
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_\u3400-\u9fff]+(?:'[^\W\d_]+)?|[\u3400-\u9fff]+")
 _HAN = re.compile(r"[\u3400-\u9fff]")
 _WORD = re.compile(r"[a-z']+")
@@ -39,6 +42,7 @@ _DIRECTIONS = frozenset(
     _WORD.findall(
         "first last before after above below more less most least min max minimum maximum cheap cheaper cheapest"
         " expensive short shorter long longer same different include exclude add remove only except all any every"
+        " higher lower highest lowest top bottom earliest latest smaller smallest larger largest"
     )
 )
 _HAN_FILLER = frozenset("的了着过吗呢吧请把就再也还")
@@ -49,16 +53,32 @@ def terms_of(texts: Iterable[str]) -> Terms:
     """Return the terms of some texts together; those that turn a rule round are marked with ``!``."""
     found: set[str] = set()
     for text in texts:
-        for token in _TOKEN.findall(unicodedata.normalize("NFKC", text).casefold().replace("’", "'")):
+        for token in _TOKEN.findall(_STEP.sub("", fold(text)).replace("’", "'")):
             found |= _han(token) if _HAN.match(token) else _word(token)
     return frozenset(found)
 
 
 def alike(one: Terms, other: Terms) -> bool:
     """Return whether two texts say the same; two empty ones do."""
-    if {term for term in one ^ other if term.startswith("!")}:
-        return False
-    return len(one & other) >= THRESHOLD * len(one | other)
+    return not decisive(one ^ other) and len(one & other) >= THRESHOLD * len(one | other)
+
+
+def decisive(terms: Terms) -> Terms:
+    """Return the terms that turn a rule round: numbers, negations, directions."""
+    return frozenset(term for term in terms if term.startswith("!"))
+
+
+def repeats(text: str, other: str) -> bool:
+    """Return whether a text adds nothing decisive to another one: the same turns, and no number that it lacks.
+
+    Numbers may be missing: who leaves one out says less, not something else.
+    """
+    mine, theirs = decisive(terms_of([text])), decisive(terms_of([other]))
+    return _numbers(mine) <= _numbers(theirs) and mine - _numbers(mine) == theirs - _numbers(theirs)
+
+
+def _numbers(terms: Terms) -> Terms:
+    return frozenset(term for term in terms if term[1].isdigit())
 
 
 def _word(token: str) -> set[str]:

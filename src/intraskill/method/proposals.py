@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from intraskill.method.edits import Edit, Op
 from intraskill.method.errors import EditError
+from intraskill.method.firewall_text import fold
 from intraskill.method.gate import Fate
 from intraskill.method.likeness import Terms, alike, terms_of
 from intraskill.method.randomness import content_hash
@@ -57,8 +58,8 @@ class Proposal:
 
     @property
     def meaning(self) -> str:
-        """Hash of the targets and of the words of the new text: case, spacing, punctuation and titles do not count."""
-        words = sorted(" ".join(re.findall(r"\w+", chunk.body.lower())) for chunk in self.chunks)
+        """Hash of the targets and of the words of the folded new text: spacing, punctuation and titles do not count."""
+        words = sorted(" ".join(re.findall(r"\w+", fold(chunk.body))) for chunk in self.chunks)
         return content_hash(sorted(self.targets), words)
 
     @property
@@ -82,14 +83,9 @@ def merge_proposals(proposals: Iterable[Proposal], *, limit: int) -> tuple[Propo
         proposals: of one round.
         limit: the most that may enter the gate (6 in the published run).
     """
-    united: dict[str, Proposal] = {}
-    for proposal in sorted(proposals, key=_precedence):
-        first = united.setdefault(proposal.meaning, proposal)
-        support, calls = {*first.support, *proposal.support}, {*first.calls, *proposal.calls}
-        united[proposal.meaning] = replace(first, support=tuple(sorted(support)), calls=tuple(sorted(calls)))
     kept: list[Proposal] = []
     taken: set[ChunkId] = set()
-    for proposal in sorted(united.values(), key=_precedence):
+    for proposal in sorted(unite_equals(proposals), key=precedence):
         touched = {*proposal.targets, *(chunk.id for chunk in proposal.chunks)}
         if taken.isdisjoint(touched):
             taken |= touched
@@ -97,7 +93,18 @@ def merge_proposals(proposals: Iterable[Proposal], *, limit: int) -> tuple[Propo
     return tuple(kept[:limit])
 
 
-def _precedence(proposal: Proposal) -> tuple[int, str, str]:
+def unite_equals(proposals: Iterable[Proposal]) -> tuple[Proposal, ...]:
+    """Make one of the proposals of each meaning, the best supported one with the supports and calls of all."""
+    united: dict[str, Proposal] = {}
+    for proposal in sorted(proposals, key=precedence):
+        first = united.setdefault(proposal.meaning, proposal)
+        support, calls = {*first.support, *proposal.support}, {*first.calls, *proposal.calls}
+        united[proposal.meaning] = replace(first, support=tuple(sorted(support)), calls=tuple(sorted(calls)))
+    return tuple(united[meaning] for meaning in sorted(united))
+
+
+def precedence(proposal: Proposal) -> tuple[int, str, str]:
+    """Sort key: the best supported first, then by text."""
     return -len(set(proposal.support)), proposal.to_edit().id, proposal.root_cause
 
 

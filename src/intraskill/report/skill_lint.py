@@ -25,7 +25,7 @@ def lint(path: Path) -> tuple[list[str], Skill | None]:
         problems.append(f"{path}: {len(text.splitlines())} lines; keep a skill under {MAX_LINES}")
     problems += [f"{path}: chunk {chunk.title!r} has no body" for chunk in skill.chunks if not chunk.body]
     found = firewall_beside(path).inspect_skill(skill)
-    problems += [f"{path}: chunk {chunk.title!r}: {rejection}" for chunk, rejection in found]
+    problems += [f"{path}: {where}: {rejection}" for where, rejection in found]
     return problems, skill
 
 

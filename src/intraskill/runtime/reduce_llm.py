@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from intraskill.method.proposals import Proposal, merge_proposals
+from intraskill.method.proposals import Proposal, unite_equals
 from intraskill.method.randomness import content_hash
 from intraskill.method.skill import Skill
 from intraskill.runtime.analysis_records import AnalysisRecord, call_id
@@ -82,7 +82,7 @@ class LlmReducer:
             counts[f"merged_level_{level}"] = len(current) - len(following)
             if len(following) == len(current):
                 break
-            current = _unite_equals(following)
+            current = list(unite_equals(following))
         return Reduction(tuple(current), dict(counts), tuple(records))
 
     def _ask(self, skill: Skill, level: int, batch: Sequence[Proposal]) -> tuple[AnalysisRecord, tuple[_Output, ...]]:
@@ -161,13 +161,6 @@ def _apply(
         for one, (_, proposal) in zip(made.proposals, allowed, strict=True)
     ]
     return kept + marked, made if call.id else None
-
-
-def _unite_equals(proposals: Sequence[Proposal]) -> list[Proposal]:
-    by_meaning: dict[str, list[Proposal]] = {}
-    for proposal in proposals:
-        by_meaning.setdefault(proposal.meaning, []).append(proposal)
-    return [merge_proposals(equals, limit=1)[0] for _, equals in sorted(by_meaning.items())]
 
 
 def _order(proposal: Proposal, level: int) -> tuple[object, ...]:

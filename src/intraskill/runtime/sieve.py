@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from intraskill.method.firewall import Firewall, Rejection
-from intraskill.method.proposals import Ledger, Proposal, merge_proposals
+from intraskill.method.proposals import Ledger, Proposal, merge_proposals, precedence, unite_equals
 from intraskill.method.skill import Chunk, Skill
 
 
@@ -64,14 +64,6 @@ class Memory:
         )
 
 
-def united(proposals: Sequence[Proposal]) -> list[Proposal]:
-    """Make one of equal proposals, with the union of their supports."""
-    by_meaning: dict[str, list[Proposal]] = {}
-    for proposal in proposals:
-        by_meaning.setdefault(proposal.meaning, []).append(proposal)
-    return [merge_proposals(equals, limit=1)[0] for _, equals in sorted(by_meaning.items())]
-
-
 @dataclass(slots=True)
 class Sieve:
     """The stages of one pass, in the order in which they are called.
@@ -82,7 +74,7 @@ class Sieve:
         memory: keeps recent losers away; at round 0, the cold start, only additions pass (method §4).
         counts: proposals that fell, by stage.
         fallen: place of a proposal (`intraskill.runtime.analysis_records`) → the stage that let it fall.
-        refused: what the firewall refused.
+        refused: edit → what the firewall refused, equal texts united.
         kept_away: what the ledger blocks.
     """
 
@@ -91,26 +83,37 @@ class Sieve:
     memory: Memory
     counts: Counter[str] = field(default_factory=Counter)
     fallen: dict[str, str] = field(default_factory=dict)
-    refused: list[Refusal] = field(default_factory=list)
+    refused: dict[str, Refusal] = field(default_factory=dict)
     kept_away: list[Proposal] = field(default_factory=list)
-
-    def unite(self, proposals: Sequence[Proposal]) -> list[Proposal]:
-        """Make one of equal proposals, with the union of their supports; leave out what a cold start cannot do."""
-        fitting = self._keep("not_at_start", proposals, lambda p: p.op == "ADD" or self.memory.round_index > 0)
-        found = united(fitting)
-        self.counts["merged"] += len(fitting) - len(found)
-        return found
+    _side_by_side: list[Chunk] = field(default_factory=list, init=False)
 
     def screen(self, proposals: Sequence[Proposal]) -> list[Proposal]:
-        """Leave out recent losers, misfits and leaks: nothing else may reach another prompt or the gate."""
-        admitted = self._keep("blocked_by_ledger", proposals, lambda proposal: not self.memory.blocks(proposal))
-        self.kept_away += [proposal for proposal in proposals if proposal not in admitted]
+        """Leave out what a cold start cannot do, recent losers, misfits and leaks, before anything is united.
+
+        So that a leak takes nothing harmless with it: equal bodies may stand under another title.
+        """
+        possible = self._keep("not_at_start", proposals, lambda p: p.op == "ADD" or self.memory.round_index > 0)
+        admitted = self._keep("blocked_by_ledger", possible, lambda proposal: not self.memory.blocks(proposal))
+        self.kept_away += [proposal for proposal in possible if proposal not in admitted]
         fitting = self._keep("misfit", admitted, self._fits)
         return self._keep("rejected_by_firewall", fitting, lambda proposal: self._passes(proposal, ()))
 
+    def unite(self, proposals: Sequence[Proposal]) -> list[Proposal]:
+        """Make one of equal proposals, with the union of their supports; leave out what completes a leak.
+
+        REDUCE shows proposals side by side, so they are inspected together too; the best supported ones come first.
+        """
+        united = unite_equals(proposals)
+        self.counts["merged"] += len(proposals) - len(united)
+        return self._keep("rejected_by_firewall", sorted(united, key=precedence), self._stands_beside)
+
     def allows(self, proposal: Proposal) -> bool:
-        """Whether `screen` would let one proposal pass; counts nothing."""
-        return not self.memory.blocks(proposal) and self._fits(proposal) and not self._rejections(proposal, ())
+        """Whether a text of REDUCE passes what its inputs passed; if so it stands beside them. Counts nothing."""
+        passes = not self.memory.blocks(proposal) and self._fits(proposal) and not self._rejections(proposal, ())
+        if not passes or self.firewall.inspect_together(proposal.chunks, self._side_by_side):
+            return False
+        self._side_by_side.extend(proposal.chunks)
+        return True
 
     def compile(self, proposals: Sequence[Proposal], limit: int) -> tuple[Proposal, ...]:
         """Return at most ``limit`` proposals, the best supported first: one per target, no copies of one another."""
@@ -144,11 +147,20 @@ class Sieve:
         return set(proposal.targets) <= present and present.isdisjoint(chunk.id for chunk in proposal.chunks)
 
     def _passes(self, proposal: Proposal, accepted: Sequence[Chunk]) -> bool:
-        if found := self._rejections(proposal, accepted):
-            self.refused.append(Refusal(proposal, found))
-        return not found
+        return self._refuses_nothing(proposal, self._rejections(proposal, accepted))
 
     def _rejections(self, proposal: Proposal, accepted: Sequence[Chunk]) -> tuple[Rejection, ...]:
         """Inspect beside the chunks that a proposal does not replace, and those that were accepted before it."""
-        beside = [*(chunk for chunk in self.skill.chunks if chunk.id not in proposal.targets), *accepted]
-        return tuple(r for chunk in proposal.chunks for r in self.firewall.inspect(chunk, beside))
+        return self.firewall.inspect_edit(proposal.chunks, self.skill, proposal.targets, accepted)
+
+    def _stands_beside(self, proposal: Proposal) -> bool:
+        found = self.firewall.inspect_together(proposal.chunks, self._side_by_side)
+        self._side_by_side.extend(() if found else proposal.chunks)
+        return self._refuses_nothing(proposal, found)
+
+    def _refuses_nothing(self, proposal: Proposal, found: tuple[Rejection, ...]) -> bool:
+        if found:
+            equal = self.refused.get(proposal.to_edit().id, Refusal(proposal, found))
+            (united,) = unite_equals((equal.proposal, proposal))
+            self.refused[proposal.to_edit().id] = Refusal(united, equal.rejections)
+        return not found

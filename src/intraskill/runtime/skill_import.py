@@ -4,10 +4,9 @@ A text from outside has no privilege: each chunk, and the preamble, passes the f
 """
 
 import json
-import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -168,13 +167,11 @@ def _screened(kind: str, preamble: str, reading: Reading, firewall: Firewall) ->
             skipped.append((f"{raw.title!r} in {raw.origin}", why))
         else:
             kept.append(chunk)
-    if preamble:
-        # It may hold headings, its document's name for one; what a chunk may not hold, it may not hold either.
-        shown, why = _checked("Preamble", re.sub(r"(?m)^ {0,3}#+[ \t]*", "", preamble), (), firewall)
-        if shown is None:
-            skipped.append(("the preamble", why))
-            preamble = ""
-    imported = Imported(kind, Skill(preamble, tuple(kept)), parts, skipped)
+    skill = Skill(preamble, tuple(kept))
+    if rejections := firewall.inspect_preamble(skill):
+        skipped.append(("the preamble", "; ".join(map(str, rejections))))
+        skill = replace(skill, preamble="")
+    imported = Imported(kind, skill, parts, skipped)
     imported.notes += [_unknown_words("file", reading.unknown)] if reading.unknown else []
     return imported
 
@@ -187,7 +184,7 @@ def _checked(title: str, body: str, kept: Sequence[Chunk], firewall: Firewall) -
         return None, f"structure: {error}"
     if twin := next((other for other in kept if other.id == chunk.id), None):
         return None, f"the same text as {twin.title!r}"
-    if rejections := firewall.inspect(chunk, kept):
+    if rejections := firewall.inspect_edit((chunk,), Skill("", tuple(kept))):
         return None, "; ".join(map(str, rejections))
     return chunk, ""
 

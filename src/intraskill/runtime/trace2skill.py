@@ -1,9 +1,10 @@
 """Trace2Skill: from rollouts to a few candidate edits, many to one (method §4, §6.3).
 
-MAP (an analyst reads each rollout against a frozen skill) → screen (ledger, fit, firewall) → REDUCE (equal proposals
-are united; an LLM analyst also unites those that say the same in other words) → at most ``limit`` candidates. The cold
-start is the same path, where only additions pass and every candidate becomes a draft chunk. What is proposed does not
-depend on the order of the rollouts.
+MAP (an analyst reads each rollout against a frozen skill) → screen (ledger, fit, firewall; every proposal for itself)
+→ REDUCE (equal proposals are united, and inspected side by side; an LLM analyst also unites those that say the same in
+other words, and its texts are screened again) → at most ``limit`` candidates. The cold start is the same path, where
+only additions pass and every candidate becomes a draft chunk. What is proposed does not depend on the order of the
+rollouts.
 """
 
 from collections import Counter
@@ -15,8 +16,9 @@ from intraskill.environments.protocol import Environment
 from intraskill.environments.shopworld.secrets import shop_secrets
 from intraskill.environments.shopworld.world import Shop
 from intraskill.method.edits import Edit
+from intraskill.method.errors import ConfigError
 from intraskill.method.firewall import Firewall, Secrets
-from intraskill.method.proposals import Proposal
+from intraskill.method.proposals import Proposal, unite_equals
 from intraskill.method.rollouts import GroupResult, Rollout
 from intraskill.method.skill import Skill
 from intraskill.method.suspicion import suspect_harm
@@ -24,7 +26,7 @@ from intraskill.method.tasks import SPLITS
 from intraskill.runtime.analysis_records import AnalysisRecord, bare_calls, with_fates
 from intraskill.runtime.llm_budget import Usage
 from intraskill.runtime.reduce_llm import Allows, Reduction
-from intraskill.runtime.sieve import Blocked, Memory, Refusal, Sieve, united
+from intraskill.runtime.sieve import Blocked, Memory, Refusal, Sieve
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +97,9 @@ class Harvest:
         proposals: those that go to the gate, best supported first.
         refused: those that the firewall refused.
         counts: the analyst's counts, ``mapped`` proposals, and how many of them each later stage united or let fall:
-            ``not_at_start``, ``merged``, ``blocked_by_ledger``, ``misfit`` (they do not fit the skill),
-            ``rejected_by_firewall``, ``merged_level_1`` and so on, ``rival`` (a better supported one has the same
-            target), ``over_limit``.
+            ``not_at_start``, ``blocked_by_ledger``, ``misfit`` (they do not fit the skill), ``rejected_by_firewall``,
+            ``merged``, ``merged_level_1`` and so on, ``rival`` (a better supported one has the same target),
+            ``over_limit``.
         analyst: name of the analyst.
         blocked: those that the ledger kept away.
         records: one per analyst call, with the fate of its proposals; they hold private notes.
@@ -147,25 +149,40 @@ def harvest_edits(
     found = sorted((*analysis.proposals, *suspect_harm(groups, skill)), key=_canonical)
     sieve = Sieve(skill, firewall, memory, Counter(analysis.counts))
     sieve.counts["mapped"] = len(found)
-    screened = sieve.screen(sieve.unite(found))
+    screened = sieve.unite(sieve.screen(found))
     records = analysis.records
     if analyst.reducer is not None:
         reduction = analyst.reducer.reduce(screened, skill, sieve.allows)
         screened, records = list(reduction.proposals), (*records, *reduction.records)
         sieve.counts.update(reduction.counts)
     final = sieve.compile(screened, limit)
-    refused = tuple(Refusal(bare_calls(one.proposal), one.rejections) for one in sieve.refused)
-    blocked = tuple(memory.blocked(bare_calls(proposal)) for proposal in united(sieve.kept_away))
+    refused = tuple(Refusal(bare_calls(one.proposal), one.rejections) for one in sieve.refused.values())
+    blocked = tuple(memory.blocked(bare_calls(proposal)) for proposal in unite_equals(sieve.kept_away))
     records = with_fates(records, sieve.fallen, final)
     counts = dict(sorted(sieve.counts.items()))
     return Harvest(tuple(map(bare_calls, final)), refused, counts, analyst.name, blocked, records)
 
 
 def secrets_of(environment: Environment) -> Secrets:
-    """Return what no chunk may hold: all that a `Shop` keeps private, and the task ids of any other world."""
+    """Return what no chunk may hold: all that a `Shop` keeps private, and the task ids of any other world.
+
+    A world adds what it states itself in an optional attribute or method ``secrets``.
+
+    Raises:
+        ConfigError: when ``secrets`` are no `Secrets`.
+    """
     if isinstance(environment, Shop):
-        return shop_secrets(environment)
-    return Secrets(task_ids=tuple(task.id for split in SPLITS for task in environment.tasks(split)))
+        known = shop_secrets(environment)
+    else:
+        known = Secrets(task_ids=tuple(task.id for split in SPLITS for task in environment.tasks(split)))
+    stated = getattr(environment, "secrets", Secrets())
+    stated = stated() if callable(stated) else stated
+    if not isinstance(stated, Secrets):
+        raise ConfigError(
+            f"{type(environment).__name__}.secrets must be intraskill.method.firewall.Secrets, or a method that "
+            f"returns them, got {type(stated).__name__}; without secrets of its own, leave it out"
+        )
+    return known + stated
 
 
 def _canonical(proposal: Proposal) -> tuple[object, ...]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from intraskill.environments.shopworld.task import ShopTask
 from intraskill.environments.shopworld.world import Shop
 from intraskill.method.firewall import Secrets
+from intraskill.method.firewall_prices import stated_amounts
 from intraskill.method.tasks import SPLITS
 
 
@@ -27,7 +28,8 @@ def shop_secrets(world: Shop) -> Secrets:
 
 
 def _prices(task: ShopTask, world: Shop) -> Iterator[float]:
-    """The goal's budget, and the price of the variant it wants."""
+    """The goal's budget as it is and as the request states it, and the price of the variant it wants."""
+    yield from stated_amounts((task.instruction, task.request))
     if task.goal.budget is not None:
         yield task.goal.budget
     yield world.catalogue.by_id[task.goal.product_id].price_of(task.goal.options)
