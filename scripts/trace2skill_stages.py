@@ -1,38 +1,43 @@
 """How many proposals survive each stage of Trace2Skill, and why the others fell; docs/results/trace2skill_stages.csv.
 
-python scripts/trace2skill_stages.py [--seeds 3] [--tasks 64] [--base-url URL --model NAME]
+python scripts/trace2skill_stages.py [--seeds 3] [--tasks 64] [--base-url URL --model NAME] [--draft FILE] [--work DIR]
+                                     [key=value …]
 
 The tiny policy plays the plain ShopWorld; each pass is repeated on shuffled rollouts, and the skill's hash must not
-change. Rows of other analysts in the file are kept. A key is read from OPENAI_API_KEY.
+change. Rows of other analysts or settings in the file are kept. A key is read from OPENAI_API_KEY. With --work the
+compiled skills stay there, as seed_0/skill_cold_start.md and so on. With --draft the online pass shows that skill
+instead of the drafts of the cold start: with it the tiny policy succeeds more often, so that successes are read too.
 """
 
 import argparse
-import csv
 import random
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 
-from csv_rows import write_csv
+from csv_rows import with_others, write_csv
 
 from intraskill.arms import plan_arm, run_arm
 from intraskill.assembly import Run, bench
 from intraskill.cli import compose
 from intraskill.method.edits import pool
 from intraskill.method.rollouts import Rollout
-from intraskill.method.skill import BARE, Skill
+from intraskill.method.skill import BARE, Skill, parse_skill
 from intraskill.runtime.live_trial import full_success
 from intraskill.runtime.sieve import Memory
 from intraskill.runtime.trace2skill import Harvest, harvest_edits
 
 OUT = Path(__file__).parents[1] / "docs" / "results" / "trace2skill_stages.csv"
 SHUFFLES = 5
+ANSWERS = ("answered", "truncated", "not_json", "wrong_shape", "too_long", "refused")
+"""What came of a model's answers, re-asked ones included; the rules analyst asks nobody."""
 READ = ("parsed", "bad_answer", "fix_failed", "no_trial", "no_action", "no_proposal")
 STAGES = ("mapped", "not_at_start", "merged", "blocked_by_ledger", "misfit", "rejected_by_firewall")
 LLM = tuple(f"merged_level_{level}" for level in range(1, 6)) + ("reduce_bad_answer", "reduce_refused")
 LAST = ("rival", "over_limit")
-COLUMNS = ("analyst", "seed", "pass", "rollouts", "successes", *READ, *STAGES, *LLM, *LAST, "to_gate")
-COLUMNS += ("shuffles_equal", "skill")
+COLUMNS = ("analyst", "settings", "seed", "pass", "shown", "rollouts", "successes", *ANSWERS, *READ, *STAGES, *LLM)
+COLUMNS += (*LAST, "to_gate", "shuffles_equal", "skill")
 
 
 def main() -> None:
@@ -45,8 +50,10 @@ def main() -> None:
     parser.add_argument(
         "--work", help="directory of rollouts and answers, kept for a resume (default: a temporary one)"
     )
-    arguments = parser.parse_args()
-    words = [f"coldstart.tasks={arguments.tasks}"]
+    parser.add_argument("--draft", type=Path, help="skill to show in the online pass")
+    arguments, words = parser.parse_known_args()
+    settings = " ".join(words)
+    words += [f"coldstart.tasks={arguments.tasks}"]
     if arguments.base_url:
         words += [
             "proposer.name=openai",
@@ -58,18 +65,22 @@ def main() -> None:
         for seed in range(arguments.seeds):
             root = Path(arguments.work or temporary) / f"seed_{seed}"
             root.mkdir(parents=True, exist_ok=True)
-            rows += passes(bench(compose([*words, f"seed={seed}"]), root), seed)
-    write(rows)
+            shown = None if arguments.draft is None else parse_skill(arguments.draft.read_text(encoding="utf-8"))
+            rows += passes(bench(compose([*words, f"seed={seed}"]), root), seed, shown)
+    write([row | {"settings": settings} for row in rows])
 
 
-def passes(run: Run, seed: int) -> list[dict[str, object]]:
-    """One cold start without a skill, and one online pass with the drafts all shown; each on as many rollouts."""
+def passes(run: Run, seed: int, shown: Skill | None) -> list[dict[str, object]]:
+    """One cold start without a skill, and one online pass with ``shown`` or the drafts; each on as many rollouts."""
     tasks = run.tasks("train", run.config.coldstart.tasks)
     empty = Skill("")
     first = play(run, "cold_start", empty)
     row, drafted = stages(run, first, empty, Memory(), run_name(seed, "cold start"), limit=16)
-    again = play(run, "online", drafted)
-    following, _ = stages(run, again, drafted, Memory(round_index=1), run_name(seed, "online"), limit=6)
+    shown = shown or drafted
+    again = play(run, "online", shown)
+    following, compiled = stages(run, again, shown, Memory(round_index=1), run_name(seed, "online"), limit=6)
+    for name, skill in (("cold_start", drafted), ("online", compiled)):
+        (run.root / f"skill_{name}.md").write_text(skill.to_markdown(), encoding="utf-8")
     assert len(first) == len(again) == len(tasks)
     return [row, following]
 
@@ -94,19 +105,19 @@ def stages(
         assert run.analyst is not None
         return harvest_edits(read, skill, run.analyst, run.firewall, limit=limit, memory=memory)
 
+    before = outcomes(run)
     found = harvest(list(rollouts))
+    answers = outcomes(run) - before
     compiled = pool(skill, found.edits)
     hashes = {
         pool(skill, harvest(random.Random(draw).sample(rollouts, len(rollouts))).edits).hash for draw in range(SHUFFLES)
     }
     counts = {name: found.counts.get(name, 0) for name in (*READ, *STAGES, *LLM, *LAST)}
-    row: dict[str, object] = {"analyst": found.analyst, **named, "rollouts": len(rollouts)}
+    row: dict[str, object] = {"analyst": found.analyst, **named, "shown": skill.hash if skill.chunks else ""}
+    row["rollouts"] = len(rollouts)
     row["successes"] = sum(full_success(rollout.parts, rollout.reward) for rollout in rollouts)
-    row |= counts | {
-        "to_gate": len(found.proposals),
-        "shuffles_equal": hashes == {compiled.hash},
-        "skill": compiled.hash,
-    }
+    row |= {name: answers[name] for name in ANSWERS} | counts
+    row |= {"to_gate": len(found.proposals), "shuffles_equal": hashes == {compiled.hash}, "skill": compiled.hash}
     print(", ".join(f"{name} {value}" for name, value in row.items() if value not in (0, "")))
     for refusal in found.refused:
         print(f"  refused: {refusal.reason}")
@@ -116,13 +127,15 @@ def stages(
     return row, compiled
 
 
+def outcomes(run: Run) -> Counter[str]:
+    """Return what has come of the model's answers so far."""
+    usage = run.analyst.usage if run.analyst is not None else None
+    return Counter() if usage is None else Counter(usage.outcomes)
+
+
 def write(rows: list[dict[str, object]]) -> None:
-    """Write the rows and keep those of other analysts."""
-    kept: list[dict[str, str]] = []
-    if OUT.exists():
-        with OUT.open(newline="") as file:
-            kept = [row for row in csv.DictReader(file) if row["analyst"] not in {r["analyst"] for r in rows}]
-    write_csv(OUT, [*kept, *rows], COLUMNS)
+    """Write the rows and keep those of other analysts and settings."""
+    write_csv(OUT, with_others(OUT, rows, "analyst", "settings"), COLUMNS)
     if not all(row["shuffles_equal"] for row in rows):
         sys.exit("the order of the rollouts changed a skill")
 

@@ -31,6 +31,9 @@ class Notes:
     def advance(self, done, *, tokens=0, note=""):
         pass
 
+    def spent(self, usage):
+        pass
+
     def say(self, message):
         self.lines.append(message)
 

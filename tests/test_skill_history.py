@@ -401,3 +401,18 @@ def test_a_file_has_no_history(planted, capsys):
         from intraskill.report.skill_source import run_version
 
         run_version(f"{planted}@{read_history(planted).newest.skill.ids[0]}")
+
+
+def test_a_proposal_that_the_ledger_keeps_away_is_shown_with_the_round_until_which(tmp_path, capsys):
+    harmful = {"title": "Hum a tune", "effect": -0.3, "missing": True}
+    again = config(tmp_path / "run")
+    again.env.options["chunks"] = [*PLANTED, harmful]
+    root = run(again)
+    log = {entry["round"]: entry for entry in log_json(read_history(root))}
+    assert [edit["taken"] for edit in log[1]["edits"] if edit["adds"][0]["title"] == "Hum a tune"] == [False]
+    (away,) = [entry for entry in log[2]["untested"] if entry["titles"] == ["Hum a tune"]]
+    assert away["fate"] == "blocked_by_ledger" and away["support"], away
+    assert "in round 1 (" in away["reason"] and away["reason"].endswith("kept away until round 3")
+    assert main(["skill", "log", str(root)]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert told.count("kept away until round 3") == 1 and "no test ADD Hum a tune" in told

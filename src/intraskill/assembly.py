@@ -122,8 +122,9 @@ def bench(config: Config, root: Path, monitor: Monitor | None = None, environmen
     check_slots(config.rollout.batch, getattr(environment, "slots", None))
     learner = learner_of(config, environment)
     firewall, metrics = Firewall(secrets_of(environment)), Metrics(root / "metrics.jsonl")
-    analyst = analyst_of(config, environment, root)
-    return Run(config, root, environment, learner, analyst, firewall, metrics, monitor or Silence())
+    shown = monitor or Silence()
+    analyst = analyst_of(config, environment, root, shown)
+    return Run(config, root, environment, learner, analyst, firewall, metrics, shown)
 
 
 def environment_of(config: Config) -> Environment:
@@ -252,10 +253,11 @@ def trainer_settings(config: Config) -> TrainerSettings:
     )
 
 
-def analyst_of(config: Config, environment: Environment, root: Path) -> Analyst | None:
+def analyst_of(config: Config, environment: Environment, root: Path, monitor: Monitor) -> Analyst | None:
     """Return the analyst that the config asks for; a world that brings its own keeps it under ``rules``.
 
-    An LLM's answers are cached under ``root``, so a resumed run asks nothing twice. An editor is loaded when asked.
+    An LLM's answers are cached under ``root``, so a resumed run asks nothing twice; the monitor hears what they cost.
+    An editor is loaded when asked.
     """
     proposer = config.proposer
     if proposer.name == "none":
@@ -264,7 +266,7 @@ def analyst_of(config: Config, environment: Environment, root: Path) -> Analyst 
         from intraskill.runtime.analyst_llm import llm_analyst
         from intraskill.runtime.llm import JsonClient, endpoint_of, limits_of
 
-        client = JsonClient(endpoint_of(proposer), root / "llm_cache", limits_of(proposer))
+        client = JsonClient(endpoint_of(proposer), root / "llm_cache", limits_of(proposer), monitor.spent)
         return llm_analyst(client, environment, proposer)
     if proposer.name == "skill_alpha":
         from intraskill.editor.proposing import editor_analyst

@@ -215,7 +215,8 @@ def _read_version(number: int, directory: Path, before: Skill | None) -> Version
     source = read_json(directory / "edits.json")
     proposals = [from_json(Proposal, item, directory / "edits.json") for item in source["proposals"]]
     persons = read_json(directory / RECORD) if (directory / RECORD).exists() else {"proposals": [], "refused": []}
-    refused = [from_json(Proposal, item["proposal"], directory) for item in (*source["refused"], *persons["refused"])]
+    away = (*source["refused"], *source.get("blocked", ()), *persons["refused"])
+    turned = [from_json(Proposal, item["proposal"], directory) for item in away]
     ledger = from_json(Ledger, read_json(directory / "ledger.json"), directory / "ledger.json")
     entries = [entry for entry in ledger.entries if entry.round_index == number]
     if before is None:
@@ -230,7 +231,7 @@ def _read_version(number: int, directory: Path, before: Skill | None) -> Version
     calls = {proposal.to_edit().id: proposal.calls for proposal in proposals}
     edits = tuple(replace(tried, calls=calls.get(tried.edit.id, ())) for tried in edits)
     met = {tried.edit.id for tried in edits}
-    titles = {p.to_edit().id: tuple(chunk.title for chunk in p.chunks) for p in (*proposals, *refused)}
+    titles = {p.to_edit().id: tuple(chunk.title for chunk in p.chunks) for p in (*proposals, *turned)}
     curriculum = read_json(directory / "curriculum.json")
     contributions = directory / "contributions.json"
     return Version(

@@ -15,6 +15,7 @@ from intraskill.method.rollouts import GroupResult, Rollout
 from intraskill.method.skill import Skill
 from intraskill.method.triage import Review, TriageRule, Verdict, triage
 from intraskill.runtime.analysis_records import without_edits
+from intraskill.runtime.llm_budget import SPENDING
 from intraskill.runtime.records import from_json, to_json
 from intraskill.runtime.run_directory import read_json, write_json, write_jsonl
 from intraskill.runtime.sieve import Memory
@@ -96,7 +97,10 @@ def propose(
     """
     path = directory / "edits.json"
     if not path.exists():
-        harvest = _harvest(run, evidence, skill, memory, groups)
+        try:
+            harvest = _harvest(run, evidence, skill, memory, groups)
+        finally:
+            _log_spending(run, memory.round_index)
         if "asked" in harvest.counts:
             run.monitor.say(f"round {memory.round_index}: {answers_line(harvest)}")
         write_jsonl(directory / "analyses.jsonl", [to_json(record) for record in harvest.records])
@@ -105,6 +109,8 @@ def propose(
     ledger = memory.ledger
     for refusal in harvest.refused:
         ledger = ledger.record(memory.round_index, refusal.proposal, Fate.FIREWALL, refusal.reason)
+    for blocked in harvest.blocked:
+        ledger = ledger.record(memory.round_index, blocked.proposal, Fate.BLOCKED, blocked.reason)
     if not harvest.proposals and evidence and run.analyst is not None:
         ledger = ledger.record(memory.round_index, None, Fate.NO_PROPOSAL, f"{len(evidence)} rollouts read")
     return harvest.proposals, ledger
@@ -118,6 +124,17 @@ def answers_line(harvest: Harvest) -> str:
     wrong = f"{counts['invalid']} invalid" + (f" ({', '.join(reasons)})" if reasons else "")
     unread = f"; {counts['no_room']} rollouts fit no prompt beside the skill" if counts["no_room"] else ""
     return f"{harvest.analyst} gave {counts['asked']} answers: {edits} edits, {counts['noop']} NOOP, {wrong}{unread}"
+
+
+def _log_spending(run: Run, round_index: int) -> None:
+    """Log and say what an LLM has cost since the start of the run, also when a budget or its endpoint stops the run."""
+    usage = run.analyst.usage if run.analyst is not None else None
+    if usage is None:
+        return
+    run.metrics.rewind(round_index, "proposals")
+    spent = {name: getattr(usage, name) for name in SPENDING}
+    run.metrics.log(round_index, "proposals", 0, {f"llm/{name}": value for name, value in spent.items()})
+    run.monitor.say(f"LLM so far: {usage.words()}")
 
 
 def _harvest(

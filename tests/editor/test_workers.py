@@ -72,9 +72,15 @@ def test_a_question_that_is_refused_is_the_fault_of_its_job_alone(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("status", "limit", "error"), [(401, 0, EndpointError), (503, 0, EndpointError), (200, 4, BudgetError)]
+    ("status", "limit", "error", "key"),
+    [
+        (401, 0, EndpointError, KEY_ENV),
+        (404, 0, EndpointError, "w.model"),
+        (503, 0, EndpointError, "w.timeout_s"),
+        (200, 4, BudgetError, "w.budget_tokens=4"),
+    ],
 )
-def test_an_endpoint_that_fails_stops_the_run_and_the_same_command_goes_on(tmp_path, status, limit, error):
+def test_an_endpoint_that_fails_stops_the_run_and_the_same_command_goes_on(tmp_path, status, limit, error, key):
     broken = True
 
     def reply(messages):
@@ -88,8 +94,9 @@ def test_an_endpoint_that_fails_stops_the_run_and_the_same_command_goes_on(tmp_p
             LengthVerifier(),
             tmp_path / "t.jsonl",
         )
-        with pytest.raises(error):
+        with pytest.raises(error) as caught:
             trials.scores(jobs("a", "b", "c"))
+        assert key in str(caught.value) and "proposer" not in str(caught.value), "the keys are those of this endpoint"
         assert trials.faults == []
         paid, broken = len(asked.bodies), False
         again = Trials(worker_of(asked, tmp_path / "llm", concurrency=1), LengthVerifier(), tmp_path / "t.jsonl")

@@ -72,23 +72,23 @@ def test_reduction_ignores_order_and_never_touches_a_chunk_twice(proposals: list
 
 def test_an_equal_loser_stays_away_for_the_stated_rounds() -> None:
     ledger = Ledger().record(2, add("x", "r1"), Fate.NON_POSITIVE, "too weak")
-    assert ledger.blocks(add("x", "r9"), 4, rounds=2)
-    assert not ledger.blocks(add("x", "r9"), 5, rounds=2)
-    assert not ledger.blocks(add("y"), 3, rounds=2)
-    assert [p for p in (add("x"), add("y")) if not ledger.blocks(p, 3, rounds=2)] == [add("y")]
+    assert ledger.blocked_by(add("x", "r9"), 4, rounds=2)
+    assert not ledger.blocked_by(add("x", "r9"), 5, rounds=2)
+    assert not ledger.blocked_by(add("y"), 3, rounds=2)
+    assert [p for p in (add("x"), add("y")) if not ledger.blocked_by(p, 3, rounds=2)] == [add("y")]
 
 
 def test_a_winner_and_an_empty_answer_block_nothing() -> None:
     ledger = Ledger().record(2, add("x"), Fate.SELECTED).record(2, None, Fate.NO_PROPOSAL, "nothing new")
-    assert not ledger.blocks(add("x"), 3, rounds=9)
+    assert not ledger.blocked_by(add("x"), 3, rounds=9)
     assert [entry.fate for entry in ledger.entries] == [Fate.SELECTED, Fate.NO_PROPOSAL]
     assert ledger.entries[0].edit_id == add("x").to_edit().id
 
 
 def test_a_waiting_proposal_has_not_lost_and_may_come_back_at_once() -> None:
-    assert not Ledger().record(2, add("x"), Fate.WAITING).blocks(add("x"), 3, rounds=9)
-    assert Ledger().record(2, add("x"), Fate.UNLIKELY).blocks(add("x"), 3, rounds=9)
-    assert Ledger().record(2, add("x"), Fate.REFUSED_BY_PERSON).blocks(add("x"), 3, rounds=9)
+    assert not Ledger().record(2, add("x"), Fate.WAITING).blocked_by(add("x"), 3, rounds=9)
+    assert Ledger().record(2, add("x"), Fate.UNLIKELY).blocked_by(add("x"), 3, rounds=9)
+    assert Ledger().record(2, add("x"), Fate.REFUSED_BY_PERSON).blocked_by(add("x"), 3, rounds=9)
 
 
 def reworded(op: Op, targets: tuple[str, ...], body: str) -> Proposal:
@@ -101,30 +101,30 @@ BODY = "Open the product page, press the size of the request, then buy."
 def test_a_loser_that_comes_back_in_other_words_stays_away_too() -> None:
     ledger = Ledger().record(2, reworded("ADD", (), BODY), Fate.NON_POSITIVE)
     again = reworded("ADD", (), "Please press the request's size: open its product page, press the size, then buy.")
-    assert not ledger.blocks(again, 3, rounds=2), "another sentence"
+    assert not ledger.blocked_by(again, 3, rounds=2), "another sentence"
     closer = reworded("ADD", (), "First, press the sizes of the request; open the product page. Then buy it.")
-    assert not ledger.blocks(closer, 3, rounds=2), "an order of the steps is said"
+    assert not ledger.blocked_by(closer, 3, rounds=2), "an order of the steps is said"
     same = reworded("ADD", (), "Press the sizes of the request; open the product page. Then please buy it.")
-    assert ledger.blocks(same, 3, rounds=2) and same.meaning != reworded("ADD", (), BODY).meaning
-    assert not ledger.blocks(reworded("REWRITE", ids("a"), same.chunks[0].body), 3, rounds=2), "another experiment"
-    assert not ledger.blocks(reworded("ADD", (), BODY.replace("then buy", "never buy")), 3, rounds=2)
+    assert ledger.blocked_by(same, 3, rounds=2) and same.meaning != reworded("ADD", (), BODY).meaning
+    assert not ledger.blocked_by(reworded("REWRITE", ids("a"), same.chunks[0].body), 3, rounds=2), "another experiment"
+    assert not ledger.blocked_by(reworded("ADD", (), BODY.replace("then buy", "never buy")), 3, rounds=2)
 
 
 def test_the_text_that_a_winner_replaced_stays_away_for_a_while() -> None:
     there = rewrite("a", "b")
     ledger = Ledger().record(2, there, Fate.SELECTED, "better", replaced=[chunk("a")])
     back = rewrite("b", "a")
-    assert ledger.blocks(back, 3, rounds=2) and ledger.blocks(add("a"), 3, rounds=2)
-    assert not ledger.blocks(back, 5, rounds=2)
-    assert not ledger.blocks(rewrite("b", "c"), 3, rounds=2)
-    assert not Ledger().record(2, there, Fate.SLOT_LOSER).blocks(back, 3, rounds=2)
+    assert ledger.blocked_by(back, 3, rounds=2) and ledger.blocked_by(add("a"), 3, rounds=2)
+    assert not ledger.blocked_by(back, 5, rounds=2)
+    assert not ledger.blocked_by(rewrite("b", "c"), 3, rounds=2)
+    assert not Ledger().record(2, there, Fate.SLOT_LOSER).blocked_by(back, 3, rounds=2)
 
 
 def test_a_refused_deletion_of_one_chunk_keeps_only_that_deletion_away() -> None:
     delete = Proposal("DELETE", ids("a"), (), "harm")
     ledger = Ledger().record(2, delete, Fate.SLOT_LOSER)
-    assert ledger.blocks(delete, 3, rounds=2)
-    assert not ledger.blocks(Proposal("DELETE", ids("b"), (), "harm"), 3, rounds=2)
+    assert ledger.blocked_by(delete, 3, rounds=2)
+    assert not ledger.blocked_by(Proposal("DELETE", ids("b"), (), "harm"), 3, rounds=2)
 
 
 def test_an_entry_says_whose_proposal_it_was() -> None:
@@ -134,5 +134,5 @@ def test_an_entry_says_whose_proposal_it_was() -> None:
 
 def test_an_entry_of_an_older_file_still_keeps_its_exact_equal_away() -> None:
     entry = LedgerEntry(2, "add-1", "ADD", add("x").meaning, Fate.NON_POSITIVE)
-    assert Ledger((entry,)).blocks(add("x"), 3, rounds=2)
-    assert not Ledger((entry,)).blocks(add("y"), 3, rounds=2)
+    assert Ledger((entry,)).blocked_by(add("x"), 3, rounds=2)
+    assert not Ledger((entry,)).blocked_by(add("y"), 3, rounds=2)

@@ -114,7 +114,16 @@ def test_a_loser_stays_away_for_some_rounds_and_then_returns() -> None:
         memory = Memory(ledger, round_index, rounds=2)
         harvest = harvest_edits([], Skill("p"), AnalystWhoSays(proposal), OPEN, limit=6, memory=memory)
         assert len(harvest.proposals) == expected
-        assert harvest.counts["blocked_by_ledger"] == 1 - expected
+        assert harvest.counts["blocked_by_ledger"] == len(harvest.blocked) == 1 - expected
+
+
+def test_what_the_ledger_keeps_away_is_told_once_with_the_whole_support_and_until_when() -> None:
+    ledger = Ledger().record(3, add("Care"), Fate.NON_POSITIVE)
+    analyst = AnalystWhoSays(add("Care", support=("r2",)), add("Other", "Buy late."), add("Care", support=("r3",)))
+    harvest = harvest_edits([], Skill("p"), analyst, OPEN, limit=6, memory=Memory(ledger, 4, rounds=2))
+    (blocked,) = harvest.blocked
+    assert blocked.proposal.support == ("r2", "r3") and [p.chunks[0].title for p in harvest.proposals] == ["Other"]
+    assert "in round 3 (non_positive)" in blocked.reason and blocked.reason.endswith("kept away until round 5")
 
 
 def test_a_leak_is_refused_with_its_reason_and_takes_no_place() -> None:

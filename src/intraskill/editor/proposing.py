@@ -70,6 +70,7 @@ class EditorAnalyst:
     seed: int
     most: int
     reducer: None = None
+    usage: None = None
 
     @cached_property
     def editor(self) -> Editor:

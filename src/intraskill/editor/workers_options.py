@@ -63,10 +63,10 @@ def client_of(options: Mapping[str, Any] | None, cache: Path, where: str) -> Jso
         raise ConfigError(f"{where}.{lacking[0]} is missing; name an OpenAI-compatible endpoint and a model")
     settings = ProposerConfig(**given)
     try:
-        check(Config(proposer=settings))
-        return JsonClient(endpoint_of(settings), cache, limits_of(settings))
+        check(Config(proposer=settings))  # knobs of the same names and ranges
     except ConfigError as error:
         raise ConfigError(str(error).replace("proposer.", f"{where}.")) from None
+    return JsonClient(endpoint_of(settings, where), cache, limits_of(settings, where))
 
 
 def instruction(name: str, language: str, **values: object) -> str:

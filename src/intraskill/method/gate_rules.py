@@ -21,6 +21,7 @@ class Fate(StrEnum):
     UNLIKELY = "unlikely_to_help"
     NOT_DISCOVERED = "not_discovered"
     REFUSED_BY_PERSON = "refused_by_person"
+    BLOCKED = "blocked_by_ledger"
 
 
 @dataclass(frozen=True, slots=True)

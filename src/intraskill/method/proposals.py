@@ -14,8 +14,9 @@ from intraskill.method.skill import Chunk, ChunkId
 
 PERSON = "person"
 """Stands among the support of what a person proposed or rewrote."""
-_NO_LOSS = (Fate.SELECTED, Fate.WAITING, Fate.HELD_AT_FLOOR, Fate.NO_PROPOSAL)
-"""Fates that keep nothing away: waiting means that the next gate may add what this one could not see."""
+_NO_LOSS = (Fate.SELECTED, Fate.WAITING, Fate.HELD_AT_FLOOR, Fate.NO_PROPOSAL, Fate.BLOCKED)
+"""Fates that keep nothing away: waiting means that the next gate may add what this one could not see, and what is
+blocked lost earlier; it must not be kept away for longer by asking again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +188,10 @@ class Ledger:
             )
         return Ledger((*self.entries, entry))
 
-    def blocks(self, proposal: Proposal, round_index: int, *, rounds: int) -> bool:
-        """Whether an equal proposal lost, or took this very text out, in the last ``rounds`` rounds."""
-        return any(
-            round_index - entry.round_index <= rounds and (entry.lost_as(proposal) or entry.took_out(proposal))
-            for entry in self.entries
-        )
+    def blocked_by(self, proposal: Proposal, round_index: int, *, rounds: int) -> LedgerEntry | None:
+        """Return the newest of the last ``rounds`` rounds that lost as an equal proposal, or took this very text out.
+
+        It keeps the proposal away until and with round ``entry.round_index + rounds``.
+        """
+        recent = [entry for entry in self.entries if round_index - entry.round_index <= rounds]
+        return next((e for e in reversed(recent) if e.lost_as(proposal) or e.took_out(proposal)), None)

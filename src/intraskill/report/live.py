@@ -8,6 +8,8 @@ from typing import Any, Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from intraskill.runtime.llm_budget import Usage
+
 PLAIN_SECONDS = 10.0
 """Outside a terminal, at most one progress line per so many seconds."""
 
@@ -26,6 +28,7 @@ class LiveMonitor:
             console=Console(stderr=True),
         )
         self._task: Any = None
+        self._llm: Any = None
         self._began, self._tokens = 0.0, 0
 
     def __enter__(self) -> Self:
@@ -49,6 +52,12 @@ class LiveMonitor:
         speed = self._tokens / max(time.perf_counter() - self._began, 1e-9)
         self._progress.update(self._task, completed=done, note=note, speed=f"{speed:,.0f} tokens/s")
 
+    def spent(self, usage: Usage) -> None:
+        """Keep a second line with what an LLM has cost; it has no end that a bar could run to."""
+        if self._llm is None:
+            self._llm = self._progress.add_task("LLM so far", total=None, note="", speed="")
+        self._progress.update(self._llm, completed=usage.calls, note=usage.words())
+
     def say(self, message: str) -> None:
         """Print a line above the bar."""
         self._progress.console.print(message, highlight=False)
@@ -60,6 +69,7 @@ class PlainMonitor:
     def __init__(self) -> None:
         self._title, self._total = "", 0
         self._began = self._last = 0.0
+        self._told = float("-inf")
         self._tokens = 0
 
     def __enter__(self) -> Self:
@@ -83,6 +93,13 @@ class PlainMonitor:
         elapsed = max(now - self._began, 1e-9)
         left = elapsed / max(done, 1) * (self._total - done)
         self.say(f"{self._title} {done}/{self._total} {note} {self._tokens / elapsed:,.0f} tokens/s, {left:.0f} s left")
+
+    def spent(self, usage: Usage) -> None:
+        """Print a line when the last one is old enough."""
+        now = time.perf_counter()
+        if now - self._told >= PLAIN_SECONDS:
+            self._told = now
+            self.say(f"LLM so far: {usage.words()}")
 
     def say(self, message: str) -> None:
         """Print a line."""

@@ -10,6 +10,7 @@
              chunk_id, selected_in, at_selection, se_at_selection, shrunk, sd_shrunk, remeasured, se_remeasured}]
     timing   {total_s, stages: {stage: seconds}}                the only wall-clock times
     tokens   {sampled, prompt, rollouts}
+    llm      {calls, tokens_in, tokens_out, cost}    paid to an analyst's endpoint until its last proposals, or null
 
 Each round also carries ``checkpoint``, ``skill``, ``skill_free_prob`` and the intervals of R_free and R_pair, and
 ``stopped`` when its gate was sequential. A chunk also carries ``low`` and ``high``, and ``shrunk``, ``shrunk_sd`` and
@@ -25,6 +26,7 @@ from typing import Any
 from intraskill.earlier_rounds import measured_rounds, query_count
 from intraskill.method.errors import ArtifactError
 from intraskill.method.remeasure import remeasurements, winners_curse
+from intraskill.runtime.llm_budget import SPENDING
 from intraskill.runtime.records import to_json
 from intraskill.runtime.run_directory import finished_rounds, is_sealed, read_json, verify, write_json
 from intraskill.runtime.tracking import Metrics
@@ -74,6 +76,7 @@ def summarise(root: Path) -> dict[str, Any]:
             "prompt": _total(rows, "prompt_tokens"),
             "rollouts": _total(rows, "rollouts") + _total(rows, "rollouts_run"),
         },
+        "llm": _spending(rows),
     }
 
 
@@ -94,9 +97,16 @@ def _total(rows: list[dict[str, Any]], name: str) -> int:
     return int(sum(row.get(key) or 0 for row in rows for key in keys))
 
 
+def _spending(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return the last row of what an LLM has cost: each counts from the start of the run."""
+    found = [row for row in rows if "llm/calls" in row]
+    return {name: found[-1][f"llm/{name}"] for name in SPENDING} if found else None
+
+
 def _timing(rows: list[dict[str, Any]]) -> dict[str, Any]:
     stages: defaultdict[str, float] = defaultdict(float)
     for row in rows:
-        seconds = row.get("eval/time_s", row.get("train/step_time_s", 0.0))
-        stages[row["stage"]] += seconds
+        seconds = row.get("eval/time_s", row.get("train/step_time_s"))
+        if seconds is not None:
+            stages[row["stage"]] += seconds
     return {"total_s": round(sum(stages.values()), 1), "stages": {k: round(v, 1) for k, v in stages.items()}}

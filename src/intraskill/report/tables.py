@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from intraskill.evaluate import Comparison, Evaluation
+from intraskill.runtime.llm_budget import Usage
 from intraskill.runtime.records import to_json
 
 Row = Mapping[str, Any]
@@ -123,6 +124,8 @@ def report(summary: Row, root: str) -> RenderableType:
         f"{timing['total_s']:.0f} s, {tokens['rollouts']:,} rollouts, {tokens['sampled']:,} tokens sampled, "
         f"{tokens['prompt']:,} read as prompts"
     )
+    if summary["llm"] is not None:
+        parts.append(f"Paid to an LLM: {Usage(**summary['llm']).words()}")
     parts.append(next_commands(root, len(summary["rounds"]) - 1, finished=summary["finished"]))
     return Group(*parts)
 

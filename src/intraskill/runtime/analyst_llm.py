@@ -15,7 +15,7 @@ from intraskill.runtime.analysis_records import AnalysisRecord, rollout_id
 from intraskill.runtime.analyst_failure import FailureAnalyst
 from intraskill.runtime.analyst_success import analyse_success
 from intraskill.runtime.live_trial import full_success
-from intraskill.runtime.llm import JsonClient
+from intraskill.runtime.llm import JsonClient, Usage
 from intraskill.runtime.prompts import Prompts, language_of, load_prompts
 from intraskill.runtime.proposer_settings import ProposerConfig
 from intraskill.runtime.reduce_llm import LlmReducer
@@ -54,6 +54,11 @@ class LlmAnalyst:
     def prompts_hash(self) -> str:
         """Hash of every prompt; a run is bound to it."""
         return self.prompts.hash
+
+    @property
+    def usage(self) -> Usage:
+        """What the client has spent."""
+        return self.client.usage
 
     def analyse(self, rollouts: Sequence[Rollout], skill: Skill) -> Analysis:
         """Read the rollouts, failures first; a wrong answer is re-asked once, then the rollout is dropped and counted.

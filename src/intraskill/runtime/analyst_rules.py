@@ -58,6 +58,7 @@ class RulesAnalyst:
     name: str = "rules"
     reducer: None = None
     prompts_hash: str = ""
+    usage: None = None
 
     def analyse(self, rollouts: Sequence[Rollout], skill: Skill) -> Analysis:
         """Return one proposal per finding."""

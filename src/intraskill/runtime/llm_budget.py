@@ -12,6 +12,10 @@ from intraskill.runtime.proposer_settings import ProposerConfig
 MILLION = 1_000_000
 
 
+SPENDING = ("calls", "tokens_in", "tokens_out", "cost")
+"""The parts of `Usage` that a run's metrics and summary hold: equal bytes after a kill and a resume."""
+
+
 class BudgetError(IntraSkillError, RuntimeError):
     """A limit of calls, tokens or money is reached; the run stops and goes on when the limit is raised."""
 
@@ -26,6 +30,7 @@ class Limits:
         max_cost: money, in the unit of the prices.
         price_in: price of a million tokens read.
         price_out: price of a million tokens written.
+        section: dotted name of the configuration that sets them, which messages name.
 
     Raises:
         ConfigError: for a cost limit without prices, which would never be reached.
@@ -36,12 +41,13 @@ class Limits:
     max_cost: float | None = None
     price_in: float = 0.0
     price_out: float = 0.0
+    section: str = "proposer"
 
     def __post_init__(self) -> None:
         if self.max_cost is not None and not (self.price_in or self.price_out):
             raise ConfigError(
-                f"a cost limit of {self.max_cost:g} without prices is never reached; set proposer.price_in and "
-                "proposer.price_out, per million tokens"
+                f"a cost limit of {self.max_cost:g} without prices is never reached; set {self.section}.price_in and "
+                f"{self.section}.price_out, per million tokens"
             )
 
     def cost(self, tokens_in: int, tokens_out: int) -> float:
@@ -49,14 +55,14 @@ class Limits:
         return (tokens_in * self.price_in + tokens_out * self.price_out) / MILLION
 
 
-def limits_of(settings: ProposerConfig) -> Limits:
-    """Return the limits that the ``proposer`` section of a configuration sets; 0 there is no limit.
+def limits_of(settings: ProposerConfig, section: str = "proposer") -> Limits:
+    """Return the limits that a section of a configuration sets; 0 there is no limit.
 
     Raises:
         ConfigError: for a cost limit without prices.
     """
     tokens, cost = settings.budget_tokens or None, settings.budget_cost or None
-    return Limits(None, tokens, cost, settings.price_in, settings.price_out)
+    return Limits(None, tokens, cost, settings.price_in, settings.price_out, section)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +95,11 @@ class Usage:
     def tokens(self) -> int:
         """Tokens read and written."""
         return self.tokens_in + self.tokens_out
+
+    def words(self) -> str:
+        """Return ``37 answers, 52,310 tokens read, 4,120 written, cost 0.0123``; no cost where nothing has a price."""
+        spent = f"{self.calls:,} answers, {self.tokens_in:,} tokens read, {self.tokens_out:,} written"
+        return f"{spent}, cost {self.cost:.4g}" if self.cost else spent
 
     @property
     def reasked(self) -> int:
@@ -177,7 +188,7 @@ class Meter:
         if limits.max_calls is not None and self._calls + self._under_way >= limits.max_calls:
             return f"{limits.max_calls} calls are allowed, {self._calls} are made and {self._under_way} under way"
         if limits.max_tokens is not None and usage.tokens >= limits.max_tokens:
-            return f"proposer.budget_tokens={limits.max_tokens} and {usage.tokens} tokens are spent"
+            return f"{limits.section}.budget_tokens={limits.max_tokens} and {usage.tokens} tokens are spent"
         if limits.max_cost is not None and usage.cost >= limits.max_cost:
-            return f"proposer.budget_cost={limits.max_cost:g} and {usage.cost:.4g} are spent"
+            return f"{limits.section}.budget_cost={limits.max_cost:g} and {usage.cost:.4g} are spent"
         return ""

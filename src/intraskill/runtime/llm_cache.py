@@ -5,6 +5,7 @@ all that determines the answer, so a server that moved to another address is not
 """
 
 import json
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from intraskill.method.randomness import content_hash
-from intraskill.runtime.run_directory import make_directory, write_json
+from intraskill.runtime.run_directory import full_disk_is_one_error, make_directory
 
 VERSION = 1
 
@@ -90,8 +91,21 @@ class AnswerCache:
                     damaged()
             answer = ask()
             make_directory(self.directory)
-            write_json(path, {"question": question, "answer": asdict(answer)})
+            _keep(path, {"question": question, "answer": asdict(answer)})
             return answer, False
+
+
+def _keep(path: Path, record: Mapping[str, Any]) -> None:
+    """Write an answer and name it before it is synced, not after: a kill in between must not lose what is paid.
+
+    A power cut may then leave a broken file, which `_read` notices and which is asked again.
+    """
+    aside = path.with_name(f".{path.name}.tmp")
+    with full_disk_is_one_error(path), aside.open("w", encoding="utf-8", newline="\n") as stream:
+        json.dump(record, stream, ensure_ascii=False, indent=1)
+        stream.flush()
+        aside.replace(path)
+        os.fsync(stream.fileno())
 
 
 def _read(path: Path) -> tuple[Any, Completion]:

@@ -45,6 +45,7 @@ class Endpoint:
         structured: whether the schema is sent: ``auto`` (until the server refuses it), ``on``, ``off``.
         stream: whether answers are read token by token, for gateways that cut long silences.
         pause_s: first pause before another attempt, seconds; each further one is twice as long.
+        section: dotted name of the configuration that describes it, which messages name.
     """
 
     base_url: str
@@ -58,6 +59,7 @@ class Endpoint:
     structured: str = "auto"
     stream: bool = False
     pause_s: float = 0.5
+    section: str = "proposer"
 
     @property
     def key(self) -> str:
@@ -88,13 +90,15 @@ class Endpoint:
         except ValueError:
             sound = False
         if sound and (parts.username or parts.password):
-            raise ConfigError(f"proposer.base_url holds a user or a password; put the key into {self.api_key_env}")
+            raise ConfigError(
+                f"{self.section}.base_url holds a user or a password; put the key into {self.api_key_env}"
+            )
         if not sound:
-            raise ConfigError(f"proposer.base_url={self.base_url} is no address such as http://127.0.0.1:8000/v1")
+            raise ConfigError(f"{self.section}.base_url={self.base_url} is no address such as http://127.0.0.1:8000/v1")
 
 
-def endpoint_of(settings: ProposerConfig) -> Endpoint:
-    """Return the endpoint that the ``proposer`` section of a configuration names."""
+def endpoint_of(settings: ProposerConfig, section: str = "proposer") -> Endpoint:
+    """Return the endpoint that a section of a configuration names."""
     return Endpoint(
         settings.base_url,
         settings.model,
@@ -106,6 +110,7 @@ def endpoint_of(settings: ProposerConfig) -> Endpoint:
         settings.concurrency,
         settings.structured,
         settings.stream,
+        section=section,
     )
 
 

@@ -120,7 +120,7 @@ class Wire:
             passing = status in (408, 409, 429) or status >= 500
             return Trouble(text, status, passing, _retry_after(error.response.headers))
         except (openai.APITimeoutError, httpx.TimeoutException, TimeoutError):
-            return Trouble(f"no answer within proposer.timeout_s={self.endpoint.timeout_s:g}")
+            return Trouble(f"no answer within {self.endpoint.section}.timeout_s={self.endpoint.timeout_s:g}")
         except (openai.OpenAIError, httpx.HTTPError, httpx.StreamError) as error:
             cause = error.__cause__ or error
             return Trouble(self.endpoint.scrub(f"{type(cause).__name__}: {str(cause)[:200]}"))
@@ -191,18 +191,18 @@ class Wire:
             return self._connection
 
     def _error(self, trouble: Trouble, attempts: int) -> Exception:
-        asked = self.endpoint
+        asked, section = self.endpoint, self.endpoint.section
         if trouble.says(_FILTERED):
             return QuestionError("refused", f"{asked.model} refused to answer: {trouble.text}")
         if trouble.says(_TOO_LONG) or trouble.status == 413:
             return QuestionError("too_long", f"the question is too long for {asked.model}: {trouble.text}")
-        remedy = "check that the server runs, proposer.base_url and proposer.timeout_s"
+        remedy = f"check that the server runs, {section}.base_url and {section}.timeout_s"
         if trouble.status in (401, 403):
             remedy = f"check the key in the variable {asked.api_key_env}"
         elif trouble.status == 404:
-            remedy = "check proposer.model and proposer.base_url, which ends before /chat/completions"
+            remedy = f"check {section}.model and {section}.base_url, which ends before /chat/completions"
         elif trouble.status in (400, 422):
-            remedy = "check proposer.structured, proposer.temperature and proposer.stream"
+            remedy = f"check {section}.structured, {section}.temperature and {section}.stream"
         return EndpointError(
             f"no answer from {asked.model} at {asked.base_url} in {attempts} attempts (the last: {trouble.text}); "
             f"{remedy} (the key's variable is {asked.api_key_env}), then run the same command again: "

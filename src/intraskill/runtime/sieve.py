@@ -23,6 +23,14 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class Blocked:
+    """A proposal that the ledger kept away, and why and until when, in words."""
+
+    proposal: Proposal
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
     """What keeps an equal loser of a recent gate away.
 
@@ -36,6 +44,25 @@ class Memory:
     round_index: int = 0
     rounds: int = 0
 
+    def blocks(self, proposal: Proposal) -> bool:
+        """Whether a proposal says what lost, or was replaced, in the last ``rounds`` rounds."""
+        return self.ledger.blocked_by(proposal, self.round_index, rounds=self.rounds) is not None
+
+    def blocked(self, proposal: Proposal) -> Blocked:
+        """Return a proposal that `blocks` with what keeps it away.
+
+        Raises:
+            ValueError: when nothing does.
+        """
+        entry = self.ledger.blocked_by(proposal, self.round_index, rounds=self.rounds)
+        if entry is None:
+            raise ValueError(f"nothing keeps {proposal.to_edit().id} away")
+        loss = f"lost as {entry.op} {entry.edit_id}" if entry.lost_as(proposal) else f"was replaced by {entry.edit_id}"
+        until = entry.round_index + self.rounds
+        return Blocked(
+            proposal, f"{loss} in round {entry.round_index} ({entry.fate.value}); kept away until round {until}"
+        )
+
 
 @dataclass(slots=True)
 class Sieve:
@@ -48,6 +75,7 @@ class Sieve:
         counts: proposals that fell, by stage.
         fallen: place of a proposal (`intraskill.runtime.analysis_records`) → the stage that let it fall.
         refused: edit → what the firewall refused, equal texts united.
+        kept_away: what the ledger blocks.
     """
 
     skill: Skill
@@ -56,6 +84,7 @@ class Sieve:
     counts: Counter[str] = field(default_factory=Counter)
     fallen: dict[str, str] = field(default_factory=dict)
     refused: dict[str, Refusal] = field(default_factory=dict)
+    kept_away: list[Proposal] = field(default_factory=list)
     _side_by_side: list[Chunk] = field(default_factory=list, init=False)
 
     def screen(self, proposals: Sequence[Proposal]) -> list[Proposal]:
@@ -64,7 +93,8 @@ class Sieve:
         So that a leak takes nothing harmless with it: equal bodies may stand under another title.
         """
         possible = self._keep("not_at_start", proposals, lambda p: p.op == "ADD" or self.memory.round_index > 0)
-        admitted = self._keep("blocked_by_ledger", possible, self._admits)
+        admitted = self._keep("blocked_by_ledger", possible, lambda proposal: not self.memory.blocks(proposal))
+        self.kept_away += [proposal for proposal in possible if proposal not in admitted]
         fitting = self._keep("misfit", admitted, self._fits)
         return self._keep("rejected_by_firewall", fitting, lambda proposal: self._passes(proposal, ()))
 
@@ -79,7 +109,7 @@ class Sieve:
 
     def allows(self, proposal: Proposal) -> bool:
         """Whether a text of REDUCE passes what its inputs passed; if so it stands beside them. Counts nothing."""
-        passes = self._admits(proposal) and self._fits(proposal) and not self._rejections(proposal, ())
+        passes = not self.memory.blocks(proposal) and self._fits(proposal) and not self._rejections(proposal, ())
         if not passes or self.firewall.inspect_together(proposal.chunks, self._side_by_side):
             return False
         self._side_by_side.extend(proposal.chunks)
@@ -111,10 +141,6 @@ class Sieve:
                 self.fallen.update(dict.fromkeys(proposal.calls, stage))
         self.counts[stage] += len(proposals) - len(kept)
         return kept
-
-    def _admits(self, proposal: Proposal) -> bool:
-        memory = self.memory
-        return not memory.ledger.blocks(proposal, memory.round_index, rounds=memory.rounds)
 
     def _fits(self, proposal: Proposal) -> bool:
         present = set(self.skill.ids)

@@ -18,14 +18,15 @@ from intraskill.environments.shopworld.world import Shop
 from intraskill.method.edits import Edit
 from intraskill.method.errors import ConfigError
 from intraskill.method.firewall import Firewall, Secrets
-from intraskill.method.proposals import Proposal
+from intraskill.method.proposals import Proposal, unite_equals
 from intraskill.method.rollouts import GroupResult, Rollout
 from intraskill.method.skill import Skill
 from intraskill.method.suspicion import suspect_harm
 from intraskill.method.tasks import SPLITS
 from intraskill.runtime.analysis_records import AnalysisRecord, bare_calls, with_fates
+from intraskill.runtime.llm_budget import Usage
 from intraskill.runtime.reduce_llm import Allows, Reduction
-from intraskill.runtime.sieve import Memory, Refusal, Sieve
+from intraskill.runtime.sieve import Blocked, Memory, Refusal, Sieve
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,10 @@ class Analyst(Protocol):
     def prompts_hash(self) -> str:
         """Hash of the prompts that it asks with; empty for an analyst without prompts."""
 
+    @property
+    def usage(self) -> Usage | None:
+        """What the run has spent on its answers so far; ``None`` for an analyst that asks nobody."""
+
     def analyse(self, rollouts: Sequence[Rollout], skill: Skill) -> Analysis:
         """Read every rollout against the frozen current skill."""
 
@@ -77,6 +82,7 @@ class OwnAnalyst:
     name: str = "rules"
     reducer: Reducer | None = None
     prompts_hash: str = ""
+    usage: Usage | None = None
 
     def analyse(self, rollouts: Sequence[Rollout], skill: Skill) -> Analysis:
         """Pass on what the world proposes."""
@@ -95,6 +101,7 @@ class Harvest:
             ``merged``, ``merged_level_1`` and so on, ``rival`` (a better supported one has the same target),
             ``over_limit``.
         analyst: name of the analyst.
+        blocked: those that the ledger kept away.
         records: one per analyst call, with the fate of its proposals; they hold private notes.
     """
 
@@ -102,6 +109,7 @@ class Harvest:
     refused: tuple[Refusal, ...]
     counts: Mapping[str, int]
     analyst: str
+    blocked: tuple[Blocked, ...] = ()
     records: tuple[AnalysisRecord, ...] = ()
 
     @property
@@ -149,8 +157,10 @@ def harvest_edits(
         sieve.counts.update(reduction.counts)
     final = sieve.compile(screened, limit)
     refused = tuple(Refusal(bare_calls(one.proposal), one.rejections) for one in sieve.refused.values())
+    blocked = tuple(memory.blocked(bare_calls(proposal)) for proposal in unite_equals(sieve.kept_away))
     records = with_fates(records, sieve.fallen, final)
-    return Harvest(tuple(map(bare_calls, final)), refused, dict(sorted(sieve.counts.items())), analyst.name, records)
+    counts = dict(sorted(sieve.counts.items()))
+    return Harvest(tuple(map(bare_calls, final)), refused, counts, analyst.name, blocked, records)
 
 
 def secrets_of(environment: Environment) -> Secrets:

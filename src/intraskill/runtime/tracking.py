@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from intraskill.method.errors import ArtifactError
 from intraskill.method.json_rows import lines_of
+from intraskill.runtime.llm_budget import Usage
 from intraskill.runtime.run_directory import dumps, full_disk_is_one_error, write_text
 
 
@@ -23,6 +24,9 @@ class Monitor(Protocol):
     def advance(self, done: int, *, tokens: int = 0, note: str = "") -> None:
         """``done`` units of the stage are finished, ``tokens`` more were sampled."""
 
+    def spent(self, usage: Usage) -> None:
+        """An LLM was asked; ``usage`` is what the run has spent on it so far."""
+
     def say(self, message: str) -> None:
         """Show one line that stays."""
 
@@ -34,6 +38,9 @@ class Silence:
         """Ignore it."""
 
     def advance(self, done: int, *, tokens: int = 0, note: str = "") -> None:
+        """Ignore it."""
+
+    def spent(self, usage: Usage) -> None:
         """Ignore it."""
 
     def say(self, message: str) -> None:
