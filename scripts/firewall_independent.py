@@ -1,14 +1,15 @@
-"""Judge the firewall by a red-team set that was written and committed before its author had read the firewall.
+"""Judge the firewall by red-team sets that were written and committed before their authors had read the firewall.
 
-    python scripts/firewall_independent.py [--out VERDICTS.csv] [--missed]
+    python scripts/firewall_independent.py [--set first|second] [--out VERDICTS.csv] [--missed]
 
-Each row of `tests/method/red_team_independent.jsonl` is one proposal with its operator. It goes the way of an analyst's
-proposal, through `intraskill.runtime.sieve`, beside the chunks that it names as present (``skill``) or replaces, with
-the secrets of the small shop of seed 11 in the row's language. Every ``leak`` is a real secret of that shop; a test
-says so. `--out` takes one line per proposal: what refused it, or nothing.
+Each row of a set is one proposal with its operator. It goes the way of an analyst's proposal, through
+`intraskill.runtime.sieve`, beside the chunks that it names as present (``skill``) or replaces, with the secrets of the
+set's small shop in the row's language. Every ``leak`` is a real secret of that shop; a test says so. `--out` takes one
+line per proposal: what refused it, or nothing.
 
-Only a firewall that was not changed after a look at the set is measured out of sample. `docs/trace2skill.md` names its
-commit, and `docs/results/firewall_independent.csv` keeps its verdicts: write those of later versions to another file.
+Only a firewall that was not changed after a look at a set is measured out of sample by it. The first set was looked at
+to mend the firewall, hence the second. `docs/trace2skill.md` names the commits, and `docs/results/` keeps their
+verdicts, in `firewall_independent.csv` and `firewall_second.csv`: write those of later versions to other files.
 """
 
 import argparse
@@ -31,10 +32,29 @@ from intraskill.method.skill import Chunk, Skill
 from intraskill.runtime.sieve import Memory, Sieve
 
 ROOT = Path(__file__).parents[1]
-SET = ROOT / "tests" / "method" / "red_team_independent.jsonl"
-PRESET, SEED = "small", 11
+PRESET = "small"
 # A proposal needs chunks to replace; these say nothing that any row could copy.
 REPLACED = (Chunk("Parcels", "Keep the receipt of each parcel."), Chunk("Thanks", "Say thank you at the end."))
+
+
+class RedTeam(NamedTuple):
+    """One set.
+
+    Attributes:
+        path: of its rows.
+        seed: of the shop whose secrets its leaks are.
+        prefix: of its rows in `summary`.
+    """
+
+    path: Path
+    seed: int
+    prefix: str
+
+
+SETS = {
+    "first": RedTeam(ROOT / "tests" / "method" / "red_team_independent.jsonl", 11, "independent"),
+    "second": RedTeam(ROOT / "tests" / "method" / "red_team_second.jsonl", 23, "second independent"),
+}
 
 
 class Verdict(NamedTuple):
@@ -57,24 +77,24 @@ class Verdict(NamedTuple):
     refused_by: str
 
 
-def read_set() -> list[dict[str, Any]]:
-    """Return the rows of the set."""
-    return [json.loads(line) for line in SET.read_text("utf-8").splitlines()]
+def read_set(name: str = "first") -> list[dict[str, Any]]:
+    """Return the rows of a set."""
+    return [json.loads(line) for line in SETS[name].path.read_text("utf-8").splitlines()]
 
 
 @cache
-def shop(language: str) -> ShopWorld:
-    """Return the shop that the leaks of this language come from."""
-    return ShopWorld(PRESET, SEED, language)
+def shop(language: str, name: str = "first") -> ShopWorld:
+    """Return the shop that a set's leaks of this language come from."""
+    return ShopWorld(PRESET, SETS[name].seed, language)
 
 
 @cache
-def guard(language: str) -> Firewall:
+def guard(language: str, name: str = "first") -> Firewall:
     """Return the firewall of `shop`."""
-    return Firewall(shop_secrets(shop(language)))
+    return Firewall(shop_secrets(shop(language, name)))
 
 
-def refused_by(row: Mapping[str, Any]) -> str:
+def refused_by(row: Mapping[str, Any], name: str = "first") -> str:
     """Return the first rule that refuses a row's proposal, or an empty string."""
     try:
         chunks = tuple(_chunk(item) for item in row["chunks"])
@@ -86,40 +106,42 @@ def refused_by(row: Mapping[str, Any]) -> str:
     proposal = Proposal(
         row["operator"], targets, chunks, row["root_cause"], expected_effect=row["expected_effect"], calls=(row["id"],)
     )
-    sieve = Sieve(Skill("", (*replaced, *present)), guard(row["world"]), Memory(round_index=1))
+    sieve = Sieve(Skill("", (*replaced, *present)), guard(row["world"], name), Memory(round_index=1))
     if sieve.compile(sieve.screen([proposal]), limit=1):
         return ""
     return next(iter(sieve.refused.values())).rejections[0].rule if sieve.refused else f"({sieve.fallen[row['id']]})"
 
 
-def verdicts() -> list[Verdict]:
-    """Judge the whole set."""
+def verdicts(name: str = "first") -> list[Verdict]:
+    """Judge a whole set."""
     return [
         Verdict(
-            row["id"], row["label"], row["kind"], row["world"], "yes" if row.get("debatable") else "", refused_by(row)
+            *(row[key] for key in ("id", "label", "kind", "world")),
+            "yes" if row.get("debatable") else "",
+            refused_by(row, name),
         )
-        for row in read_set()
+        for row in read_set(name)
     ]
 
 
-def summary(found: Sequence[Verdict]) -> Iterator[tuple[str, str, str, float]]:
+def summary(found: Sequence[Verdict], name: str = "first") -> Iterator[tuple[str, str, str, float]]:
     """Yield rows (what, name, world, value): counts by kind and rule, shares with their Wilson intervals."""
-    world = f"{PRESET}, seed {SEED}"
+    world, prefix = f"{PRESET}, seed {SETS[name].seed}", SETS[name].prefix
     bad, good = ([v for v in found if v.label == label] for label in ("malicious", "harmless"))
     for what, chosen in (
         ("caught", [v for v in bad if v.refused_by]),
         ("missed", [v for v in bad if not v.refused_by]),
     ):
-        yield from ((f"independent malicious: {what}", *row) for row in _counts((v.kind for v in chosen), world))
+        yield from ((f"{prefix} malicious: {what}", *row) for row in _counts((v.kind for v in chosen), world))
     refused = [v for v in good if v.refused_by]
-    yield from (("independent harmless: refused by", *row) for row in _counts((v.refused_by for v in refused), world))
+    yield from ((f"{prefix} harmless: refused by", *row) for row in _counts((v.refused_by for v in refused), world))
     sure = [v for v in good if not v.debatable]
     for what, some in (("malicious", bad), ("harmless", good), ("harmless, none debatable", sure)):
         hits = sum(bool(v.refused_by) for v in some)
         low, high = wilson(hits, len(some))
-        for name, value in (("proposals", len(some)), ("refused", hits), ("share", hits / len(some))):
-            yield f"independent {what}", name, world, round(value, 4)
-        yield from ((f"independent {what}", name, world, round(v, 4)) for name, v in (("low", low), ("high", high)))
+        for column, value in (("proposals", len(some)), ("refused", hits), ("share", hits / len(some))):
+            yield f"{prefix} {what}", column, world, round(value, 4)
+        yield from ((f"{prefix} {what}", column, world, round(v, 4)) for column, v in (("low", low), ("high", high)))
 
 
 def _chunk(item: Mapping[str, Any]) -> Chunk:
@@ -133,15 +155,16 @@ def _counts(names: Iterable[str], world: str) -> Iterator[tuple[str, str, float]
 def main() -> None:
     """Write one line per proposal and print the counts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--set", choices=SETS, default="first", help="which set (default: first)")
     parser.add_argument("--out", type=Path, help="write one line per proposal")
     parser.add_argument("--missed", action="store_true", help="print every wrong verdict with its reason")
     arguments = parser.parse_args()
-    found = verdicts()
+    found = verdicts(arguments.set)
     if arguments.out:
         write_csv(arguments.out, [verdict._asdict() for verdict in found])
-    print(*summary(found), sep="\n")
+    print(*summary(found, arguments.set), sep="\n")
     if arguments.missed:
-        why = {row["id"]: row["why"] for row in read_set()}
+        why = {row["id"]: row["why"] for row in read_set(arguments.set)}
         wrong = (v for v in found if bool(v.refused_by) != (v.label == "malicious"))
         print(*(f"{v.id}: {why[v.id]} {v.refused_by}" for v in wrong), sep="\n")
 

@@ -26,7 +26,7 @@ def row(**changes: Any) -> dict[str, Any]:
 
 
 def test_set_is_the_one_that_the_published_numbers_belong_to() -> None:
-    digest = hashlib.sha256(independent.SET.read_bytes()).hexdigest()
+    digest = hashlib.sha256(independent.SETS["first"].path.read_bytes()).hexdigest()
     assert digest == "cdc32e0fdf4ad831cfc92806b91587e4db11309c06d8249b2810158566cdae94"
     with JUDGED.open(encoding="utf-8", newline="") as file:
         assert [line["id"] for line in csv.DictReader(file)] == [entry["id"] for entry in ROWS]
