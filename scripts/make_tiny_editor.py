@@ -1,6 +1,6 @@
 """Build the tiny editor from scratch: tokenizer, random weights, supervised warm start on planted edit traces.
 
-    python scripts/make_tiny_editor.py [--out DIR] [--steps N]
+    python scripts/make_tiny_editor.py [--out DIR] [--steps N]      # half an hour on one core
 
 The defaults rebuild the weights in src/intraskill/policies/tiny_editor. Nothing is downloaded.
 """
