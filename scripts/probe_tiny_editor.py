@@ -4,7 +4,7 @@ Writes to docs/results: tiny_editor_probes.csv, single edits by the kind of the 
 what whole passes are worth. An edit agrees when its expected gain is within `LEAST_GAIN` of that of the best edit
 (`titled_alike`). Beside it stand two editors that cannot read: one always answers NOOP, one always CREATEs draft 1.
 
-    python scripts/probe_tiny_editor.py [--policy DIR]          # about four minutes on one core
+    python scripts/probe_tiny_editor.py [--policy DIR] [--run DIR] [--out DIR]      # about four minutes on one core
 """
 
 import argparse
@@ -44,13 +44,15 @@ CONDITIONS = ("absent", "general", "vague", "narrow", "harmful", "clash")
 Answers = Callable[[Sequence[EditState]], list[str]]
 
 
-def editor(policy: Path, temperature: float) -> Answers:
-    """Return the answers of a tiny editor to edit states."""
+def editor(policy: Path, run: Path | None, temperature: float) -> Answers:
+    """Return the answers of a tiny editor to edit states, after the training of ``run`` if there is one."""
     environment = EditorEnvironment(FIREWALL, terse=True)
     settings = TrainerSettings(
         temperature=temperature, max_turns=1, max_new_tokens=16, max_context=1024, rollout_batch=32
     )
     learner = TorchLearner(load_policy(policy), environment, settings)
+    if run is not None:
+        learner.load(run / "editor" / "checkpoint")
 
     def answers(states: Sequence[EditState]) -> list[str]:
         tasks = environment.place(states)
@@ -154,13 +156,17 @@ def main() -> None:
     """Run every probe, print and write both tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--policy", type=Path, default=ROOT / "src" / "intraskill" / "policies" / "tiny_editor")
+    parser.add_argument("--run", type=Path, help="a run of `intraskill editor train` that began with these weights")
     parser.add_argument("--states", type=int, default=320)
     parser.add_argument("--worlds", type=int, default=64)
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results")
     options = parser.parse_args()
     torch.set_num_threads(1)
     logging.disable_progress_bar()
-    readers = {"greedy": editor(options.policy, GREEDY), "sampled": editor(options.policy, SAMPLED)}
+    readers = {
+        "greedy": editor(options.policy, options.run, GREEDY),
+        "sampled": editor(options.policy, options.run, SAMPLED),
+    }
     everyone: dict[str, Answers] = {**readers, "noop": always_noop, "create": always_create}
     sets = {"best path, 1 piece": path_states(1, 0.0, options.states // 2)}
     sets |= {f"astray, {k} pieces": path_states(k, 0.4, options.states) for k in (1, 2, 4)}

@@ -8,14 +8,16 @@ and what is learnt from is drawn by the kind of the best answer: doing nothing i
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 
 import torch
+from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
 from intraskill.editor.domain import Stream
 from intraskill.editor.domains.planted import PlantedDomain
+from intraskill.editor.drills import drill
 from intraskill.editor.prompt import TERSE_SYSTEM, PromptSize
 from intraskill.editor.states import EditState, begin
 from intraskill.editor.traces import Trace, any_answer, best_answer, demonstrated, titled_alike
@@ -41,6 +43,7 @@ class EditorRecipe:
         careless: share of arbitrary answers among them.
         astray: share of steps after which a pass goes on with an arbitrary edit.
         evidence: pieces of evidence read per edit; every pass has one of these.
+        drills: share of what is learnt from that is no edit but a reading drill.
         shares: how often a demonstration is drawn by the kind of its state's best answer.
         world: seed of the planted worlds; experiments use seeds 0 to 9, probes 10.
     """
@@ -56,10 +59,11 @@ class EditorRecipe:
     hidden: int = 128
     layers: int = 4
     heads: int = 4
-    traces: int = 10000
+    traces: int = 8000
     careless: float = 0.2
     astray: float = 0.4
     evidence: tuple[int, ...] = (1, 1, 2, 4)
+    drills: float = 0.0
     shares: Mapping[str, float] = field(default_factory=lambda: dict(SHARES))
     world: int = 1000
     seed: int = 0
@@ -69,12 +73,10 @@ def traces(
     world: int, number: int, *, careless: float, astray: float, evidence: Sequence[int], seed: int
 ) -> Iterator[Trace]:
     """Yield ``number`` demonstrations over planted worlds."""
-    domain = PlantedDomain(seed=world)
-    worlds = -(-number * max(evidence) // domain.units)
+    units = PlantedDomain().units
+    domain = PlantedDomain(seed=world, worlds=-(-number // (units // max(evidence))))
     shown: Iterator[Trace] = (
-        trace
-        for stream in replace(domain, worlds=worlds).streams("train")
-        for trace in _pass(domain, stream, careless, astray, evidence, seed)
+        trace for stream in domain.streams("train") for trace in _pass(domain, stream, careless, astray, evidence, seed)
     )
     return islice(shown, number)
 
@@ -97,28 +99,46 @@ def _pass(
     return demonstrated(chain, domain, EvidenceLimits(batch=size), PromptSize(_words), show)
 
 
-def train(recipe: EditorRecipe, out: Path, log: Callable[[dict[str, float]], None]) -> None:
-    """Run the whole recipe and write tokenizer, weights, ``recipe.json`` and ``training.jsonl`` into ``out``."""
+def train(recipe: EditorRecipe, out: Path, log: Callable[[dict[str, float]], None], start: Path | None = None) -> None:
+    """Run the whole recipe and write tokenizer, weights, ``recipe.json`` and ``training.jsonl`` into ``out``.
+
+    Args:
+        recipe: every knob.
+        out: directory, made when missing.
+        log: called with each logged row.
+        start: a directory that an earlier call wrote, to continue from its weights and tokenizer.
+    """
     knobs = {"careless": recipe.careless, "astray": recipe.astray}
     found = list(traces(recipe.world, recipe.traces, **knobs, evidence=recipe.evidence, seed=recipe.seed))
-    texts = [f"{one.state.prompt}\n{one.answer}" for one in found]
-    tokenizer = build_tokenizer([*texts, *([TERSE_SYSTEM, WORDS] * 40)], recipe.vocabulary)
-    model, codec = build_model(recipe, tokenizer), ChatCodec(tokenizer, (), system=TERSE_SYSTEM)
-    pools: dict[str, list[Example]] = {}
-    for one, example in zip(found, encoded([(t.state.prompt, t.answer) for t in found], codec), strict=True):
-        pools.setdefault(one.best.split()[0], []).append(example)
-    fit(model, _endless(pools, recipe), recipe, out, log)
+    if start is None:
+        texts = [f"{one.state.prompt}\n{one.answer}" for one in found]
+        tokenizer = build_tokenizer([*texts, *([TERSE_SYSTEM, WORDS] * 40)], recipe.vocabulary)
+        model = build_model(recipe, tokenizer)
+    else:
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(start)
+        model = Qwen3ForCausalLM.from_pretrained(start, dtype=torch.float32)
+    codec = ChatCodec(tokenizer, (), system=TERSE_SYSTEM)
+    fit(model, _endless(found, codec, recipe), recipe, out, log)
     model.to(torch.bfloat16).save_pretrained(out)
     tokenizer.save_pretrained(out)
-    weights = hashlib.sha256((out / "model.safetensors").read_bytes()).hexdigest()
-    (out / "recipe.json").write_text(json.dumps({**asdict(recipe), "sha256": weights}, indent=2) + "\n")
+    before = json.loads((start / "recipe.json").read_text()) if start else None
+    hashes = {"sha256": hashlib.sha256((out / "model.safetensors").read_bytes()).hexdigest(), "start": before}
+    (out / "recipe.json").write_text(json.dumps({**asdict(recipe), **hashes}, indent=2) + "\n")
 
 
-def _endless(pools: Mapping[str, Sequence[Example]], recipe: EditorRecipe) -> Iterator[Example]:
-    number = 0
+def _endless(found: Sequence[Trace], codec: ChatCodec, recipe: EditorRecipe) -> Iterator[Example]:
+    pools: dict[str, list[Trace]] = {}
+    for one in found:
+        pools.setdefault(one.best.split()[0], []).append(one)
+    number, seed = 0, recipe.seed
     while True:
-        pool = pools[_drawn(recipe.shares, uniform(recipe.seed, "kind", number))]
-        yield pool[int(uniform(recipe.seed, "example", number) * len(pool))]
+        if uniform(seed, "drill", number) < recipe.drills:
+            pair = drill(number, seed)
+        else:
+            pool = pools[_drawn(recipe.shares, uniform(seed, "kind", number))]
+            one = pool[int(uniform(seed, "example", number) * len(pool))]
+            pair = (one.state.prompt, one.answer)
+        yield encoded([pair], codec)[0]
         number += 1
 
 
