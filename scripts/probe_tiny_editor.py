@@ -161,6 +161,7 @@ def main() -> None:
     parser.add_argument("--worlds", type=int, default=64)
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results")
     options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
     logging.disable_progress_bar()
     readers = {

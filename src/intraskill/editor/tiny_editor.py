@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 
 import torch
@@ -17,7 +17,7 @@ from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
 from intraskill.editor.domain import Stream
 from intraskill.editor.domains.planted import PlantedDomain
-from intraskill.editor.drills import drill
+from intraskill.editor.drills import encoded_drill
 from intraskill.editor.prompt import TERSE_SYSTEM, PromptSize
 from intraskill.editor.states import EditState, begin
 from intraskill.editor.traces import Trace, any_answer, best_answer, demonstrated, titled_alike
@@ -31,7 +31,7 @@ from intraskill.runtime.warm_start import build_model, build_tokenizer
 
 FIREWALL = Firewall(Secrets())
 SHARES = {"CREATE": 0.2, "UPDATE": 0.15, "MERGE": 0.15, "PRUNE": 0.15, "NOOP": 0.35}
-WORDS = "system\nuser\nassistant\nCREATE\nUPDATE\nMERGE\nPRUNE\nNOOP\ndraft"
+WORDS = "system\nuser\nassistant\nCREATE\nUPDATE\nMERGE\nPRUNE\nNOOP\ndraft\nmissed\nslip\nunclear\nmisled\none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,12 @@ class EditorRecipe:
         careless: share of arbitrary answers among them.
         astray: share of steps after which a pass goes on with an arbitrary edit.
         evidence: pieces of evidence read per edit; every pass has one of these.
-        drills: share of what is learnt from that is no edit but a reading drill.
+        drills: share of reading drills among what is learnt from, at the start; it falls to 0 at the end.
         shares: how often a demonstration is drawn by the kind of its state's best answer.
         world: seed of the planted worlds; experiments use seeds 0 to 9, probes 10.
     """
 
-    steps: int = 1600
+    steps: int = 1100
     batch: int = 8
     micro_tokens: int = 4000
     threads: int = 1
@@ -60,10 +60,10 @@ class EditorRecipe:
     layers: int = 4
     heads: int = 4
     traces: int = 8000
-    careless: float = 0.2
+    careless: float = 0.1
     astray: float = 0.4
     evidence: tuple[int, ...] = (1, 1, 2, 4)
-    drills: float = 0.0
+    drills: float = 0.7
     shares: Mapping[str, float] = field(default_factory=lambda: dict(SHARES))
     world: int = 1000
     seed: int = 0
@@ -118,7 +118,7 @@ def train(recipe: EditorRecipe, out: Path, log: Callable[[dict[str, float]], Non
         tokenizer = PreTrainedTokenizerFast.from_pretrained(start)
         model = Qwen3ForCausalLM.from_pretrained(start, dtype=torch.float32)
     codec = ChatCodec(tokenizer, (), system=TERSE_SYSTEM)
-    fit(model, _endless(found, codec, recipe), recipe, out, log)
+    fit(model, _endless(found, codec, tokenizer, recipe), recipe, out, log)
     model.to(torch.bfloat16).save_pretrained(out)
     tokenizer.save_pretrained(out)
     before = json.loads((start / "recipe.json").read_text()) if start else None
@@ -126,20 +126,20 @@ def train(recipe: EditorRecipe, out: Path, log: Callable[[dict[str, float]], Non
     (out / "recipe.json").write_text(json.dumps({**asdict(recipe), **hashes}, indent=2) + "\n")
 
 
-def _endless(found: Sequence[Trace], codec: ChatCodec, recipe: EditorRecipe) -> Iterator[Example]:
+def _endless(
+    found: Sequence[Trace], codec: ChatCodec, tokenizer: PreTrainedTokenizerFast, recipe: EditorRecipe
+) -> Iterator[Example]:
     pools: dict[str, list[Trace]] = {}
     for one in found:
         pools.setdefault(one.best.split()[0], []).append(one)
-    number, seed = 0, recipe.seed
-    while True:
-        if uniform(seed, "drill", number) < recipe.drills:
-            pair = drill(number, seed)
-        else:
-            pool = pools[_drawn(recipe.shares, uniform(seed, "kind", number))]
-            one = pool[int(uniform(seed, "example", number) * len(pool))]
-            pair = (one.state.prompt, one.answer)
-        yield encoded([pair], codec)[0]
-        number += 1
+    for number in count():
+        left = 1 - number / (recipe.steps * recipe.batch)
+        if uniform(recipe.seed, "drill", number) < recipe.drills * left:
+            yield encoded_drill(number, recipe.seed, codec, tokenizer)
+            continue
+        pool = pools[_drawn(recipe.shares, uniform(recipe.seed, "kind", number))]
+        one = pool[int(uniform(recipe.seed, "example", number) * len(pool))]
+        yield encoded([(one.state.prompt, one.answer)], codec)[0]
 
 
 def _drawn(shares: Mapping[str, float], draw: float) -> str:
