@@ -76,6 +76,7 @@ FURTHER = {
     "margin": ("margin reward", ("editor.reward=margin",)),
     # A planted failure names its own query only, unless more are asked for.
     "anchors_4": ("4 anchors per edit", ("editor.anchors=4", "editor.options.anchors=4")),
+    "margin_4": ("margin reward, 4 anchors", ("editor.reward=margin", "editor.anchors=4", "editor.options.anchors=4")),
 }
 ORACLE = Condition("oracle", "oracle: the best edit at every step", "oracle")
 

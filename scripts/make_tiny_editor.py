@@ -2,7 +2,8 @@
 
     python scripts/make_tiny_editor.py [--out DIR] [--steps N]
 
-The defaults rebuild the weights in src/intraskill/policies/tiny_editor. Nothing is downloaded.
+Makes weights for src/intraskill/policies/tiny_editor, not the shipped ones: those came of three stages, the
+second with an earlier form of the drills (their recipe.json). Nothing is downloaded.
 """
 
 import argparse

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from intraskill.assembly import policy_directory
 from intraskill.editor.tiny_editor import EditorRecipe, traces
+from intraskill.editor.traces import Trace
+from intraskill.method.editor_actions import parse_action
 
 LARGEST_WEIGHTS = 2_500_000
 FIRST_SEED_OF_TRAINING = 1000
@@ -21,14 +23,30 @@ def test_the_tiny_editor_is_shipped_and_small() -> None:
     }
 
 
-def test_traces_are_reproducible_and_careless_ones_differ_from_the_best_answer() -> None:
-    def made(careless: float) -> list[tuple[str, str, str]]:
-        found = traces(1000, 40, careless=careless, evidence=1, seed=0)
-        return [(trace.state.prompt, trace.answer, best) for trace, best in found]
+def made(careless: float, astray: float) -> list[Trace]:
+    return list(traces(1000, 40, careless=careless, astray=astray, evidence=(1, 2), seed=0))
 
-    assert made(0.3) == made(0.3)
-    assert all(answer == best for _, answer, best in made(0.0))
-    assert any(answer != best for _, answer, best in made(0.3))
+
+def test_traces_are_reproducible_and_careless_ones_differ_from_the_best_answer() -> None:
+    assert made(0.3, 0.3) == made(0.3, 0.3)
+    assert all(trace.answer == trace.best for trace in made(0.0, 0.3))
+    assert any(trace.answer != trace.best for trace in made(0.3, 0.0))
+
+
+def test_a_pass_that_goes_astray_shows_other_states_than_the_best_one() -> None:
+    straight, astray = ([trace.state.skill for trace in made(0.0, share)] for share in (0.0, 0.5))
+    assert straight != astray
+
+
+def test_the_best_answer_of_a_trace_replaces_nothing_under_another_title() -> None:
+    replaced = 0
+    for trace in made(0.0, 0.5):
+        action = parse_action(trace.best, drafts=trace.state.drafts)
+        if action.chunk is not None:
+            titles = {trace.state.skill.chunks[number - 1].title for number in action.targets}
+            assert titles <= {action.chunk.title}
+            replaced += len(titles)
+    assert replaced
 
 
 def test_another_path_is_still_a_directory_of_the_user(tmp_path: Path) -> None:

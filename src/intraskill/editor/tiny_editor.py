@@ -1,28 +1,37 @@
 """The recipe of the tiny editor: edit traces of planted worlds, its own tokenizer, and a supervised warm start.
 
-It reads the terse prompt, one piece of evidence at a time, and answers by naming drafts; it writes no text of its own.
+It reads the terse prompt and answers by naming drafts; it writes no text of its own. A pass over a world's evidence
+goes astray now and then, so that clashing, narrow and harmful rules to be mended are as common as for a poor editor,
+and what is learnt from is drawn by the kind of the best answer: doing nothing is right in most states of any pass.
 """
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import count, islice
 from pathlib import Path
 
 import torch
+from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
+from intraskill.editor.domain import Stream
 from intraskill.editor.domains.planted import PlantedDomain
+from intraskill.editor.drills import encoded_drill
 from intraskill.editor.prompt import TERSE_SYSTEM, PromptSize
-from intraskill.editor.states import begin
-from intraskill.editor.traces import Trace, best_answer, demonstrate, demonstrated
-from intraskill.editor.warm_start import Pair, encoded
+from intraskill.editor.states import EditState, begin
+from intraskill.editor.traces import Trace, any_answer, best_answer, demonstrated, titled_alike
+from intraskill.editor.warm_start import encoded
 from intraskill.method.evidence import EvidenceLimits
 from intraskill.method.firewall import Firewall, Secrets
-from intraskill.method.randomness import uniform
+from intraskill.method.randomness import child_seed, uniform
 from intraskill.runtime.chat import ChatCodec
 from intraskill.runtime.fitting import Example, Fit, fit
 from intraskill.runtime.warm_start import build_model, build_tokenizer
+
+FIREWALL = Firewall(Secrets())
+SHARES = {"CREATE": 0.2, "UPDATE": 0.15, "MERGE": 0.15, "PRUNE": 0.15, "NOOP": 0.35}
+WORDS = "system\nuser\nassistant\nCREATE\nUPDATE\nMERGE\nPRUNE\nNOOP\ndraft\nmissed\nslip\nunclear\nmisled\none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,59 +41,115 @@ class EditorRecipe(Fit):
     Attributes:
         traces: distinct demonstrations, drawn again and again.
         careless: share of arbitrary answers among them.
-        evidence: pieces of evidence read per edit.
-        world: seed of the planted worlds; experiments use seeds 0 to 9.
+        astray: share of steps after which a pass goes on with an arbitrary edit.
+        evidence: pieces of evidence read per edit; every pass has one of these.
+        drills: share of reading drills among what is learnt from, at the start; it falls to 0 at the end.
+        shares: how often a demonstration is drawn by the kind of its state's best answer.
+        world: seed of the planted worlds; experiments use seeds 0 to 9, probes 10.
     """
 
-    steps: int = 380
+    steps: int = 1100
     batch: int = 8
-    micro_tokens: int = 1500
-    threads: int = 2
+    micro_tokens: int = 4000
+    threads: int = 1
     learning_rate: float = 2e-3
     muon_rate: float = 0.02
-    auxiliary: float = 0.3
+    auxiliary: float = 1.0
     vocabulary: int = 640
     hidden: int = 128
-    layers: int = 3
+    layers: int = 4
     heads: int = 4
-    traces: int = 2500
-    careless: float = 0.3
-    evidence: int = 1
+    traces: int = 8000
+    careless: float = 0.1
+    astray: float = 0.4
+    evidence: tuple[int, ...] = (1, 1, 2, 4)
+    drills: float = 0.7
+    shares: Mapping[str, float] = field(default_factory=lambda: dict(SHARES))
     world: int = 1000
     seed: int = 0
 
 
-def traces(world: int, number: int, *, careless: float, evidence: int, seed: int) -> Iterator[tuple[Trace, str]]:
-    """Yield ``number`` demonstrations over planted worlds, each with the best answer beside the one given."""
-    domain, made, firewall = PlantedDomain(seed=world, worlds=number), 0, Firewall(Secrets())
-    limits, size = EvidenceLimits(batch=evidence), PromptSize(lambda text: len(text.split()))
-    for stream in domain.streams("train"):
-        value, chain = domain.value(stream.id), begin(stream, 0, order="source", seed=seed)
-        show = partial(demonstrate, value=value, firewall=firewall, careless=careless, seed=seed)
-        for trace in demonstrated(chain, domain, limits, size, show):
-            yield trace, best_answer(trace.state, value, firewall)[0]
-            made += 1
-            if made == number:
-                return
+def traces(
+    world: int, number: int, *, careless: float, astray: float, evidence: Sequence[int], seed: int
+) -> Iterator[Trace]:
+    """Yield ``number`` demonstrations over planted worlds."""
+    units = PlantedDomain().units
+    domain = PlantedDomain(seed=world, worlds=-(-number // (units // max(evidence))))
+    shown: Iterator[Trace] = (
+        trace for stream in domain.streams("train") for trace in _pass(domain, stream, careless, astray, evidence, seed)
+    )
+    return islice(shown, number)
 
 
-def train(recipe: EditorRecipe, out: Path, log: Callable[[dict[str, float]], None]) -> None:
-    """Run the whole recipe and write tokenizer, weights, ``recipe.json`` and ``training.jsonl`` into ``out``."""
-    found = traces(recipe.world, recipe.traces, careless=recipe.careless, evidence=recipe.evidence, seed=recipe.seed)
-    pairs: list[Pair] = [(trace.state.prompt, trace.answer) for trace, _ in found]
-    words = "system\nuser\nassistant\nCREATE\nUPDATE\nMERGE\nPRUNE\nNOOP\ndraft"
-    tokenizer = build_tokenizer([*map("\n".join, pairs), *([TERSE_SYSTEM, words] * 40)], recipe.vocabulary)
-    model = build_model(recipe, tokenizer)
-    pool = encoded(pairs, ChatCodec(tokenizer, (), system=TERSE_SYSTEM))
-    fit(model, _endless(pool, recipe.seed), recipe, out, log)
+def _pass(
+    domain: PlantedDomain, stream: Stream, careless: float, astray: float, evidence: Sequence[int], seed: int
+) -> Iterator[Trace]:
+    size = evidence[int(uniform(seed, "evidence", stream.id) * len(evidence))]
+    value, chain = domain.value(stream.id), begin(stream, 0, order="source", seed=seed)
+
+    def show(state: EditState) -> Trace:
+        best = best_answer(state, value, FIREWALL, possible=titled_alike)
+        label, move = best, best
+        if uniform(seed, "careless", state.id) < careless:
+            label = any_answer(state, FIREWALL, child_seed(seed, "careless")) or best
+        if uniform(seed, "astray", state.id) < astray:
+            move = any_answer(state, FIREWALL, child_seed(seed, "astray")) or best
+        return Trace(state, label[0], move[1].skill, best[0])
+
+    return demonstrated(chain, domain, EvidenceLimits(batch=size), PromptSize(_words), show)
+
+
+def train(recipe: EditorRecipe, out: Path, log: Callable[[dict[str, float]], None], start: Path | None = None) -> None:
+    """Run the whole recipe and write tokenizer, weights, ``recipe.json`` and ``training.jsonl`` into ``out``.
+
+    Args:
+        recipe: every knob.
+        out: directory, made when missing.
+        log: called with each logged row.
+        start: a directory that an earlier call wrote, to continue from its weights and tokenizer.
+    """
+    knobs = {"careless": recipe.careless, "astray": recipe.astray}
+    found = list(traces(recipe.world, recipe.traces, **knobs, evidence=recipe.evidence, seed=recipe.seed))
+    if start is None:
+        texts = [f"{one.state.prompt}\n{one.answer}" for one in found]
+        tokenizer = build_tokenizer([*texts, *([TERSE_SYSTEM, WORDS] * 40)], recipe.vocabulary)
+        model = build_model(recipe, tokenizer)
+    else:
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(start)
+        model = Qwen3ForCausalLM.from_pretrained(start, dtype=torch.float32)
+    codec = ChatCodec(tokenizer, (), system=TERSE_SYSTEM)
+    fit(model, _endless(found, codec, tokenizer, recipe), recipe, out, log)
     model.to(torch.bfloat16).save_pretrained(out)
     tokenizer.save_pretrained(out)
-    weights = hashlib.sha256((out / "model.safetensors").read_bytes()).hexdigest()
-    (out / "recipe.json").write_text(json.dumps({**asdict(recipe), "sha256": weights}, indent=2) + "\n")
+    before = json.loads((start / "recipe.json").read_text()) if start else None
+    hashes = {"sha256": hashlib.sha256((out / "model.safetensors").read_bytes()).hexdigest(), "start": before}
+    (out / "recipe.json").write_text(json.dumps({**asdict(recipe), **hashes}, indent=2) + "\n")
 
 
-def _endless(pool: list[Example], seed: int) -> Iterator[Example]:
-    number = 0
-    while True:
-        yield pool[int(uniform(seed, "example", number) * len(pool))]
-        number += 1
+def _endless(
+    found: Sequence[Trace], codec: ChatCodec, tokenizer: PreTrainedTokenizerFast, recipe: EditorRecipe
+) -> Iterator[Example]:
+    pools: dict[str, list[Trace]] = {}
+    for one in found:
+        pools.setdefault(one.best.split()[0], []).append(one)
+    for number in count():
+        left = 1 - number / (recipe.steps * recipe.batch)
+        if uniform(recipe.seed, "drill", number) < recipe.drills * left:
+            yield encoded_drill(number, recipe.seed, codec, tokenizer)
+            continue
+        pool = pools[_drawn(recipe.shares, uniform(recipe.seed, "kind", number))]
+        one = pool[int(uniform(recipe.seed, "example", number) * len(pool))]
+        yield encoded([(one.state.prompt, one.answer)], codec)[0]
+
+
+def _drawn(shares: Mapping[str, float], draw: float) -> str:
+    """Return the name whose part of [0, 1) holds ``draw``."""
+    for name, share in shares.items():
+        if draw < share:
+            return name
+        draw -= share
+    return name
+
+
+def _words(text: str) -> int:
+    return len(text.split())

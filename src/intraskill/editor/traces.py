@@ -1,7 +1,8 @@
 """Synthetic edit traces with known right answers, for the supervised warm start of an editor.
 
 A world that knows what every skill is worth on its queries knows the best edit of a state: all valid actions on the
-given drafts are tried on paper. A demonstrator that is careless now and then leaves something to be learnt by reward.
+given drafts are tried on paper. A demonstrator that is careless now and then leaves something to be learnt by reward,
+and a pass that goes astray now and then shows the states that a poor editor gets into.
 """
 
 import itertools
@@ -37,15 +38,18 @@ class Trace:
     Attributes:
         state: what the editor sees.
         answer: what it should write; drafts are named, not copied.
-        skill: the skill after it.
+        skill: with which the pass goes on.
+        best: the best answer, which a careless demonstrator does not give.
     """
 
     state: EditState
     answer: str
     skill: Skill
+    best: str
 
 
 Show = Callable[[EditState], Trace]
+Possible = Callable[[Skill, Sequence[Chunk], Sequence[ActionName]], Iterator[str]]
 
 
 def possible_answers(skill: Skill, drafts: Sequence[Chunk], actions: Sequence[ActionName] = ACTIONS) -> Iterator[str]:
@@ -64,8 +68,25 @@ def possible_answers(skill: Skill, drafts: Sequence[Chunk], actions: Sequence[Ac
         yield from (f"MERGE {a} {b}\n{text}" for a, b in itertools.combinations(numbers, 2) for text in texts)
 
 
+def titled_alike(skill: Skill, drafts: Sequence[Chunk], actions: Sequence[ActionName] = ACTIONS) -> Iterator[str]:
+    """Yield the `possible_answers` whose draft bears the title of every chunk that it replaces.
+
+    Among the others are edits that overwrite a bad rule on one matter by a good one on another: two repairs at once,
+    worth a little more on paper, and no habit to teach.
+    """
+    for answer in possible_answers(skill, drafts, actions):
+        action = parse_action(answer, drafts=drafts, actions=actions)
+        titles = {skill.chunks[number - 1].title for number in action.targets}
+        if action.chunk is None or titles <= {action.chunk.title}:
+            yield answer
+
+
 def best_answer(
-    state: EditState, value: Value, firewall: Firewall, actions: Sequence[ActionName] = ACTIONS
+    state: EditState,
+    value: Value,
+    firewall: Firewall,
+    actions: Sequence[ActionName] = ACTIONS,
+    possible: Possible = possible_answers,
 ) -> tuple[str, Attempt]:
     """Return the answer that raises ``value`` most, and what it makes; NOOP when none raises it enough.
 
@@ -76,11 +97,12 @@ def best_answer(
         value: expected score of a skill on the queries that matter.
         firewall: what no chunk may hold.
         actions: the actions that are allowed; without NOOP the best other one is taken, whatever it gains.
+        possible: the answers to choose from.
     """
     bar = LEAST_GAIN if "NOOP" in actions else 0.0
     before = value(state.skill)
     gains: list[tuple[float, str]] = []
-    for answer in possible_answers(state.skill, state.drafts, actions):
+    for answer in possible(state.skill, state.drafts, actions):
         try:
             edit = parse_action(answer, drafts=state.drafts, actions=actions).to_edit(state.skill)
         except ActionError:
@@ -91,6 +113,22 @@ def best_answer(
         if not made.invalid:
             return answer, made
     return "", Attempt(None, None, state.skill)
+
+
+def any_answer(
+    state: EditState, firewall: Firewall, seed: int, actions: Sequence[ActionName] = ACTIONS
+) -> tuple[str, Attempt] | None:
+    """Return a valid answer, every kind of action as likely as the others; ``None`` when none was found."""
+    kinds: dict[str, list[str]] = {}
+    for answer in possible_answers(state.skill, state.drafts, actions):
+        kinds.setdefault(answer.split()[0], []).append(answer)
+    for k in range(sum(map(len, kinds.values()))):
+        own = kinds[list(kinds)[int(uniform(seed, "kind", state.id, k) * len(kinds))]]
+        text = own[int(uniform(seed, "slip", state.id, k) * len(own))]
+        made = attempt(text, state.skill, firewall, drafts=state.drafts, actions=actions)
+        if not made.invalid:
+            return text, made
+    return None
 
 
 def demonstrated(chain: Chain, domain: Domain, limits: EvidenceLimits, size: PromptSize, show: Show) -> Iterator[Trace]:
@@ -129,13 +167,7 @@ def demonstrate(
         seed: address of the draws.
         actions: the actions that are allowed.
     """
-    answer, made = best_answer(state, value, firewall, actions)
-    if uniform(seed, "careless", state.id) < careless:
-        others = list(possible_answers(state.skill, state.drafts, actions))
-        for k in range(len(others)):
-            text = others[int(uniform(seed, "slip", state.id, k) * len(others))]
-            slip = attempt(text, state.skill, firewall, drafts=state.drafts, actions=actions)
-            if not slip.invalid:
-                answer, made = text, slip
-                break
-    return Trace(state, answer, made.skill)
+    best = best_answer(state, value, firewall, actions)
+    slip = uniform(seed, "careless", state.id) < careless
+    answer, made = (any_answer(state, firewall, seed, actions) if slip else None) or best
+    return Trace(state, answer, made.skill, best[0])
