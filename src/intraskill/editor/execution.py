@@ -93,7 +93,7 @@ def _process(folder: Path, confines: Confines) -> str:
     try:
         with errors.open("wb") as stream:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-X", "utf8", "program.py"],
+                _command(confines),
                 cwd=folder,
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -101,7 +101,6 @@ def _process(folder: Path, confines: Confines) -> str:
                 stderr=stream,
                 start_new_session=True,
             )
-        _limit(process.pid, confines)
     except OSError as error:
         raise EnvironmentFault(f"no process can be started ({error})") from error
     try:
@@ -130,27 +129,29 @@ def _end_of(path: Path, most: int = 4096) -> str:
         return stream.read().decode(errors="replace").strip()
 
 
-def _limit(pid: int, confines: Confines) -> None:
-    """Set the limits on the child from outside, as this process has threads and must not run code after a fork.
+def _command(confines: Confines) -> list[str]:
+    """Return what sets the limits on itself and then becomes the program, which so never runs a moment without them.
+
+    This process has threads and must not run code after a fork, and limits set on a child from outside come too late
+    for a short program on a busy machine.
 
     Raises:
-        OSError: when the system has no limits of other processes.
+        OSError: when the system has no such limits.
     """
     if not hasattr(resource, "prlimit"):
-        raise OSError("this system sets no limits on other processes; run on Linux")
+        raise OSError("this system sets no limit on what a process takes; run on Linux")
     size = confines.memory_mb << 20
-    limits = (
+    limits = [
         (resource.RLIMIT_AS, size),
         (resource.RLIMIT_FSIZE, size),
         (resource.RLIMIT_CPU, confines.seconds),
         (resource.RLIMIT_NOFILE, FILES),
         (resource.RLIMIT_CORE, 0),
-    )
-    try:
-        for kind, most in limits:
-            resource.prlimit(pid, kind, (most, most))
-    except ProcessLookupError:
-        return  # over already
+    ]
+    program = [sys.executable, "-I", "-X", "utf8", "program.py"]
+    limit = "import os, resource\n"
+    limit += "".join(f"resource.setrlimit({int(kind)}, ({most}, {most}))\n" for kind, most in limits)
+    return [sys.executable, "-I", "-S", "-c", f"{limit}os.execv({program[0]!r}, {program!r})"]
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
