@@ -55,6 +55,7 @@ RUN_WORD, _RUN_HAN = 4, 3  # widths in a run
 BAG_WORD, _BAG_PAIR = 2, 1  # widths in a bag
 _RARE_WORDS = 2  # of a run, this many words at least must not be common
 _SHORTEST = 3  # texts of fewer words give nothing away
+_STREWN = 5  # of fewer words, those of several sentences tell nothing
 _PAIRS_KEPT = 0.6  # of a Chinese text's pairs, those that lie within words and so survive another order
 _ID_PART = 8  # of an id of twelve or more characters, this many at either end give it away
 
@@ -140,6 +141,17 @@ class BagIndex:
         held = self.held(words)
         told = min((number for number, units in held.items() if bag_width(units) >= self.need[number]), default=None)
         return None if told is None else outermost(words, held[told].values())
+
+    def find_strewn(self, words: Sequence[Word], share: float) -> tuple[Word, Word] | None:
+        """Return the outermost words of a chunk whose sentences hold, all together, ``share`` of one text's rare units.
+
+        Fewer than five rare words are strewn over many a harmless chunk, so they count in one sentence only.
+        """
+        held = self.held(words)
+        least = (max(self.need[n], math.ceil(share * self.whole[n]), BAG_WORD * _STREWN) for n in held)
+        told = (number for number, need in zip(held, least, strict=True) if bag_width(held[number]) >= need)
+        number = min(told, default=None)
+        return None if number is None else outermost(words, held[number].values())
 
     def held(self, words: Sequence[Word]) -> dict[int, dict[str, tuple[int, int]]]:
         """Return the rare units that a sentence holds of each text, with their first and last word."""
