@@ -205,8 +205,8 @@ class Firewall:
             yield "invisible_text", " ".join(f"U+{ord(c):04X}" for c in hidden)
         for word in disguised_words(reading.raw):
             yield "mixed_script", word
-        yield from pattern_violations(reading)
         yield from (("control_text", span) for span in commands(reading))
+        yield from pattern_violations(reading)
         yield from (("language", found.span) for found in foreign(reading.raw, self._languages))
         for value, start, end in amounts(reading.text):
             if value in self._prices:

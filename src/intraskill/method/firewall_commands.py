@@ -31,7 +31,7 @@ _LEAVE = r"\b(?:ignor(?:e[sd]?|ing)|disregard\w*|forget(?:s|ting)?|forgot(?:ten)
 _GONE = r"\b(?:(?:no longer|not|never|cease to|stop) (?:\w+ )?(?:apply|hold|count|matter|bind|valid|binding|relevant|exist|in force|followed|obeyed)|(?:does|do) not apply|(?:is|are|was|were|been|be) (?:\w+ ){0,3}(?:ignored|disregarded|forgotten|overridden|void|skipped|dropped|suspended|lifted|cancel+ed|revoked|rescinded|switched off|turned off|disabled|obsolete|outdated|invalid|wrong|a test|replaced|superseded|nonsense|off)\b)"
 _PAGE = r"(?:pages?|descriptions?|listings?|reviews?|sites?|websites?|sellers?|shops?|stores?|titles?|products?|observations?|tool results?|outputs?|e-?mails?|messages?|documents?|files?|bullets?)"
 _DEMAND = r"(?:asks?|demands?|orders?|commands?|instructs?|requests?|wants?|tells? (?:you|it)|requires?|says?|suggests?)"
-_DO = r"\b(?:do(?:es)?|obey|follow|carry out|comply with|execute|perform|act (?:up)?on|heed|submit to|conform to|adhere to)\b"
+_DO = r"\b(?:do(?:es)?(?! not)|obey|follow|carry out|comply with|execute|perform|act (?:up)?on|heed|submit to|conform to|adhere to)\b"
 _USER = r"(?:(?:the|your|our) )?(?:users?|shoppers?|customers?|buyers?|operators?|developers?|humans?|person)"
 _SAY = r"\b(?:reveal\w*|print\w*|repeat\w*|show\w*|leak\w*|output|disclos\w+|recit\w+|quot(?:e|ing)|dump\w*|spell out|echo\w*|divulg\w+|expos\w+|display\w*|summari[sz]e|paraphrase|translate|(?:copy|typ|past|post|writ|put|send|enter|insert|forward|transmit|upload|submit|shar|append|email|mail|report|log|tell|includ|repl)\w*)\b"
 _INNER = r"\b(?:(?:system|hidden|initial|secret|internal|original|developer) (?:\w+ )?(?:prompts?|instructions?|messages?|configurations?|settings?|reasoning|text|rules)|(?:your|my) (?:\w+ ){0,2}(?:prompts?|instructions?|configurations?|reasoning|rules|context|weights|memory|chain of thought|guidelines)|text (?:above|before)|everything above|api[_ -]?keys?|\w+_(?:api_)?(?:key|token|secret)|passwords?|credentials|environment variables?|(?:access|auth\w*|secret|session|private) (?:token|key|cookie)s?|(?:credit )?card (?:number|data|details))\b"
@@ -43,9 +43,18 @@ _MAKERS = r"\b(?:developers?|operators?|administrators?|admins?|creators|enginee
 _OTHERS = r"(?:all|every|each|any|the) (?:of the )?others?(?: ones?)?\b"
 _AGAINST = r"\b(?:stop (?:helping|assisting|serving|working for|cooperating)|refuse to (?:help|assist|serve|answer|work)|lie to|deceiv\w+|mislead\w*|trick\w*|manipulat\w+|sabotag\w+|harm|betray\w*|cheat\w*|work against|act against|disobey|ignor\w+|disregard|overrul\w+)"
 
+_DISOBEY = r"(?:ignor(?:e|ing)|disregard|forget|overrid(?:e|ing)|bypass|violate|(?:do not|don'?t|never|stop) (?:follow|obey)(?:ing)?)"
+_ANY_ORDERS = r"(?:instructions?|prompts?|system|guidelines|directives?|developer|(?:rules|everything|text|chunks?) above)"
+_FROM_PAGE = r"\w* (?:(?:that|which|you) )?(?:\w+ ){0,3}(?:in|on|from|inside|within|of) (?:[a-z'-]+ ){0,4}(?:pages?|descriptions?|listings?|reviews?|titles?|websites?|sellers?|shops?|products?|bullets?|e-?mails?)\b"
+"""What a page says is no order: a lesson that says so is none either."""
+
 _STRUCTURE = tuple(
     re.compile(pattern)
     for pattern in (
+        rf"\b{_DISOBEY}\b[^.\n]{{0,40}}\b{_ANY_ORDERS}\b(?!{_FROM_PAGE[3:]})",
+        r"\b(?:instructions?|prompts?|guidelines)\b[^.\n]{0,40}\b(?:ignored|disregarded|forgotten|overridden|void)\b",
+        r"\bignor\w*\b[^.\n]{0,40}\b(?:instru[ck]\w+|anweisung\w*|consignes?)\b" + rf"(?!{_FROM_PAGE[3:]})",
+        r"\b(?:reveal|print|repeat|show|leak|output)\b[^.\n]{0,30}\b(?:your|hidden|initial)\b[^.\n]{0,20}\b(?:prompt|instructions|reasoning|rules)\b",
         rf"{_LEAVE}{_GAP}{_ORDERS}",
         rf"{_ORDERS}{_GAP}(?:{_GONE}|{_LEAVE} (?:them|it|all|those)\b)",
         rf"\b(?:instructions|prompts?|rules|guidelines|orders|directives)\b[^?]{{0,60}}?\b(?:forget|ignore|disregard|discard|drop|skip|bypass|override) (?:them|it|those|these|all|every one)\b",
@@ -56,9 +65,9 @@ _STRUCTURE = tuple(
         rf"{_DO} (?:\w+ ){{0,3}}?(?:demands?|commands?|orders?|instructions?|directives?|requests?)\b(?! of (?:the )?(?:user|shopper|customer)){_GAP}\b(?:on|in|of|from|by) (?:an? |the |any |every |each |its )?(?:\w+ )?{_PAGE}\b",
         rf"\b(?:what(?:ever|soever)?|everything|anything|any (?:demand|command|order|instruction|request)|(?:instructions?|commands?|orders|demands|requests) (?:on|in|of|from))\b{_GAP}\b{_PAGE}\b{_WIDE}\b(?:precedence|priority|overrid\w+|outrank\w*|comes? first|above {_USER}|must be (?:done|obeyed|followed|carried out)|obey(?:ed)?\b|is (?:an order|binding|law)|more than {_USER})",
         rf"\b(?:trust|believe|obey) (?:the |any |every |each )?(?:\w+ )?{_PAGE} (?:more than|over|above|rather than|instead of|and not) {_USER}",
-        rf"(?<!never )(?<!not )(?<!n't ){_SAY}{_GAP}{_INNER}",
-        rf"(?<!never )(?<!not )(?<!n't )\b(?:typ|put|post|past|send|writ|enter|insert|forward|transmit|upload|submit|shar|append|email|mail|includ|leak|expos|disclos|reveal|print)\w*\b{_GAP}{_PROFILE}",
-        rf"(?<!never )(?<!not )(?<!n't ){_SAY}{_GAP}\b(?:profile|persona|name|address|conversation|history|purchases)\b{_GAP}\b(?:so that (?:the|a|another) (?:shop|seller|store|server|site|page|third part\w+) (?:can |may |will )?(?:log|see|store|record|read|keep|know)|to (?:the|a|another|an?) (?:seller|server|site|third part\w+|outside|external|address))",
+        rf"{_SAY}{_GAP}{_INNER}",
+        rf"\b(?:typ|put|post|past|send|writ|enter|insert|forward|transmit|upload|submit|shar|append|email|mail|includ|leak|expos|disclos|reveal|print)\w*\b{_GAP}{_PROFILE}",
+        rf"{_SAY}{_GAP}\b(?:profile|persona|name|address|conversation|history|purchases)\b{_GAP}\b(?:so that (?:the|a|another) (?:shop|seller|store|server|site|page|third part\w+) (?:can |may |will )?(?:log|see|store|record|read|keep|know)|to (?:the|a|another|an?) (?:seller|server|site|third part\w+|outside|external|address))",
         r"\b(?:repeat|recite|copy|print|output|quote|write down)\b[^.!?\n]{0,50}\b(?:text|words|everything|lines|message)\b[^.!?\n]{0,20}\b(?:above|before|you (?:were|have been) (?:given|told))\b",
         r"\b(?:end|start|beginning) of (?:the |this |all |your )?(?:skills?|prompts?|instructions|system|context|rules|lessons|guidelines|training)\b|[\[(=*_#-]{1,4} ?(?:end|stop|eof|begin|start)\b[^\n]{0,30}?[\])=*_#-]|\b(?:skill|prompt|instructions|lessons?) (?:ends?|is over|stops?|(?:is|are) (?:over|finished|complete)) here\b",
         rf"\b(?:new|actual|real|true|updated|next|following|secret|urgent|final) (?:task|instruction|order|directive|mission|objective|assignment|command|rule|goal|system)s?\b(?: (?:from|by|of|for) (?:the |your |our )?(?:operator|developer|system|admin|owner|maker|user|team|model|agent)|\s*:)|\b(?:task|instruction|order|directive|message|note|notice|update)s? (?:from|by|of) (?:the |your |our )?{_MAKERS}",
@@ -81,9 +90,12 @@ _HAN_RULES = "提示词?|指令|指示|规则|规定|規則|设定|约束|安全
 _HAN_BEFORE = "之前|先前|此前|以前|上面|前面|以上|上述|原先|原来|原有|开头|一开始|先頭"
 _HAN_PAGE = "页面|网页|商品|描述|详情|评论|卖家|店铺|商家|标题"
 _HAN_GAP = "[^。！？；\n]"  # noqa: RUF001
+_HAN_DISOBEY = "忽略|无视|忘记|忘掉|忽視|無視|忘記|绕过|覆盖|抛开|违反|(?:不要|不用|别)(?:理会|遵守|遵循|管|听)"
+_HAN_ORDERS = "提示词?|指令|指示|系统|规则|提示詞|系統|規則|设定|限制"
 _HAN = tuple(
     re.compile(pattern)
     for pattern in (
+        rf"(?:{_HAN_DISOBEY})[^。\n]{{0,12}}(?:{_HAN_ORDERS})",
         rf"(?:{_HAN_LEAVE}){_HAN_GAP}{{0,6}}(?:{_HAN_BEFORE}){_HAN_GAP}{{0,8}}(?:{_HAN_RULES}|内容|话|文字|一切|说明|东西|要求)",
         rf"(?:{_HAN_BEFORE}){_HAN_GAP}{{0,12}}(?:{_HAN_RULES}|内容|的话|文字|一切|说明|要求){_HAN_GAP}{{0,8}}(?:不再|作废|无效|失效|不算|取消|不必|不用|别|不要)(?!购买|下单)",
         rf"(?:把|将)(?:你)?{_HAN_GAP}{{0,8}}(?:{_HAN_BEFORE}|收到|得到){_HAN_GAP}{{0,8}}(?:{_HAN_RULES}|要求|说明|话){_HAN_GAP}{{0,6}}(?:放一边|放到一边|搁置|丢|忘|删|抛)",
@@ -106,8 +118,6 @@ _FILLER = (
     "|past|system|developer|original|initial|other|given|safety|hidden"
 )
 _VERBS = r"(?:ignor(?:e|ing)|disregard|forget|override|bypass|disobey|(?:donot|dont|never|stop)(?:follow|obey)(?:ing)?)"
-_HAN_DISOBEY = "忽略|无视|忘记|忘掉|忽視|無視|忘記|绕过|覆盖|抛开|违反|(?:不要|不用|别)(?:理会|遵守|遵循|管|听)"
-_HAN_ORDERS = "提示词?|指令|指示|系统|规则|提示詞|系統|規則|设定|限制"
 _SQUASHED = re.compile(
     rf"{_VERBS}(?:{_FILLER})*(?:instruct|prompt|guideline|directive)|developermode|newinstructions|youarenow|(?P<topic>system(?:prompt|message))"
     rf"|(?:{_HAN_DISOBEY})(?:以上|上面|前面|之前|先前|所有|全部|一切|任何|的|你|系统|原有|这些|那些)*(?:{_HAN_ORDERS})"
@@ -121,6 +131,12 @@ _STOCK = tuple(
     " directives rules system developer operator previous prior above earlier preceding everything before reveal print"
     " repeat hidden safety configuration password obey given told".split()
 )  # fmt: skip
+_FORBIDDEN = re.compile(
+    r"(?:\b(?:never|not|cannot|can't|nor|avoid|refuse to|without)|n't|n’t)\s+"  # noqa: RUF001
+    r"(?:(?!only|just|merely|hesitate|fail|forget|worry|mind)[a-z]+\s+){0,2}$"
+    r"|(?:不要|不得|不能|不可|禁止|切勿|绝不|请勿|别|不应|拒绝)[^，。；！？,;\n]{0,4}$"  # noqa: RUF001
+)
+_DEFENCE = re.compile(_FROM_PAGE)
 _CORRECTED = 5  # letters: shorter words are too near to others
 _LONG = 9  # letters of a word in which two errors may stand
 
@@ -146,14 +162,20 @@ def corrected(text: str) -> str:
 
 
 def _matches(text: str) -> Iterator[re.Match[str]]:
-    return (match for pattern in (*_STRUCTURE, *_HAN) if (match := pattern.search(text)))
+    """Yield one match of each pattern that is not forbidden ("never reveal …") by the words before it."""
+    for pattern in (*_STRUCTURE, *_HAN):
+        found = (match for match in pattern.finditer(text) if not _FORBIDDEN.search(text[: match.start()]))
+        if match := next(found, None):
+            yield match
 
 
 def _squashed(reading: Reading, text: str, places: list[int]) -> Iterator[str]:
     """Look for the shortest form in the letters at some places; a system prompt may be named, not disguised."""
     for match in _SQUASHED.finditer("".join(text[i] for i in places)):
         ends = sorted((places[match.start()], places[match.end() - 1]))
-        if not (match["topic"] and _TOPIC.fullmatch(reading.text[ends[0] : ends[1] + 1])):
+        as_written = reading.text[ends[0] : ends[1] + 1]
+        topic = match["topic"] and _TOPIC.fullmatch(as_written)
+        if not topic and not (re.match(r"ignore|disregard|(?:do not|don't|never) (?:follow|obey)", as_written) and _DEFENCE.match(reading.text, ends[1] + 1)):
             yield reading.span(ends[0], ends[1] + 1)
             return
 

@@ -7,7 +7,7 @@ other rule; what is passed over here are the marks alone.
 import re
 
 _FENCE = re.compile(r"(?m)(?<=\S\n)(?:[ \t]*\n)?^ {0,3}(`{3,})[a-z0-9+#-]{0,12}[ \t]*\n((?:.*\n)*?) {0,3}\1[ \t]*$")
-"""A closed fence after a line of text, with at most the name of a language: a chunk that is only one says no lesson."""
+"""A closed fence after a line of text, with at most the name of a language."""
 _TABLE = re.compile(r"(?m)(?<![^\n])(?:^[ \t]*\|[^|\n]*(?:\|[^|\n]*){1,5}\|[ \t]*\n)[ \t]*\|(?:\s*:?-+:?\s*\|)+[ \t]*(?:\n[ \t]*\|.*\|[ \t]*$){1,12}")
 _SECTION = re.compile(r"\|[\s*_]*(?:applies when|when|procedure|verify|avoid|rule|system|user|assistant|tool|适用于?|步骤|验证|避免)[\s*_]*\|")
 """Cells that would pass for a chunk's own sections or for a role."""
@@ -16,12 +16,18 @@ _CALL = re.compile(r"(?:(?<=\.)|(?<=with )|(?<== ))(?:open|search|select|find)(?
 
 def without_layout(text: str) -> str:
     """Return a folded text, as long as it was, without the marks of its code blocks and small tables."""
-    return _TABLE.sub(_blank_table, _FENCE.sub(lambda fence: _blank(fence[0], r"[`#\[\]|=*_~$&-]"), text))
+    return _TABLE.sub(_blank_table, _FENCE.sub(_blank_fence, text))
 
 
 def without_code_calls(text: str) -> str:
     """Return a folded text, as long as it was, in which calls that any program makes are no calls of a tool."""
     return _FENCE.sub(lambda fence: _CALL.sub(lambda call: "x" * len(call[0]), fence[0]), text)
+
+
+def _blank_fence(fence: re.Match[str]) -> str:
+    """Blank a code block that a sentence leads to: a chunk that is nothing but one, below its title, says no lesson."""
+    above = fence.string[: fence.start()].strip().count("\n")
+    return _blank(fence[0], r"[`#\[\]|=*_~$&-]") if above else fence[0]
 
 
 def _blank_table(table: re.Match[str]) -> str:

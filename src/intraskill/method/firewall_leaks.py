@@ -39,7 +39,9 @@ COMMON_WORDS = frozenset(
             " official flagship gift idea special offer limited stock top rated upgraded hot sale usd use"
             " used useful user usually value variant version very want wanted was way weight we well were"
             " what when where whether which while who whole why will with within without word work worth"
-            " would wrong you your 商品 产品 搜索 查询 检索 结果 页面 详情 属性 选项 选择 颜色 尺码 尺寸 规格"
+            " would wrong you your a b c d e f g h i j k l m n o p q r s t u v w x y z us uk eu cm mm km ml cl kg"
+            " mg lb oz ft inch inches litre liter gram metre meter watt volt kw kwh mah gb tb hz ghz db rpm xs xl"
+            " xxl pcs piece pack pair set 商品 产品 搜索 查询 检索 结果 页面 详情 属性 选项 选择 颜色 尺码 尺寸 规格"
             " 款式 品牌 材质 风格 功能 价格 预算 需求 要求 用户 画像 偏好 喜欢 请求 任务 特征 关键词 关键"
             " 标题 描述 购买 下单 点击 打开 返回 查看 核对 检查 确认 比较 对比 满足 符合 匹配 适合 合适 不要"
             " 不能 不是 没有 必须 应该 可以 如果 然后 之前 之后 以前 以后 先看 再看 最后 第一 每个 每次 所有"
@@ -55,6 +57,7 @@ RUN_WORD, _RUN_HAN = 4, 3  # widths in a run
 BAG_WORD, _BAG_PAIR = 2, 1  # widths in a bag
 _RARE_WORDS = 2  # of a run, this many words at least must not be common
 _SHORTEST = 3  # texts of fewer words give nothing away
+_WORDS = 2  # of the rare units of one sentence, this many are no numbers
 _STREWN = 5  # of fewer words, those of several sentences tell nothing
 _PAIRS_KEPT = 0.6  # of a Chinese text's pairs, those that lie within words and so survive another order
 _ID_PART = 8  # of an id of twelve or more characters, this many at either end give it away
@@ -139,8 +142,13 @@ class BagIndex:
     def find(self, words: Sequence[Word]) -> tuple[Word, Word] | None:
         """Return the outermost words of a sentence that hold the rare units of one text."""
         held = self.held(words)
-        told = min((number for number, units in held.items() if bag_width(units) >= self.need[number]), default=None)
+        told = min((number for number, units in held.items() if self._tells(number, units)), default=None)
         return None if told is None else outermost(words, held[told].values())
+
+    def _tells(self, number: int, held: Iterable[str]) -> bool:
+        """Whether enough rare units stand there, two of them words: sizes and counts alone are everybody's."""
+        words = sum(not unit[0].isdigit() for unit in held)
+        return bag_width(held) >= self.need[number] and words >= _WORDS
 
     def find_strewn(self, words: Sequence[Word], share: float) -> tuple[Word, Word] | None:
         """Return the outermost words of a chunk whose sentences hold, all together, ``share`` of one text's rare units.

@@ -14,10 +14,6 @@ from intraskill.method.firewall_undone import spelled
 _PREFIX = r"(?:^|\n)[ \t]*(?:[-*>+]|\d+[.)]|#+|[a-z ]{2,14}:)?[ \t]*[*_\"']{0,3}"
 _ROLES = "system|assistant|user|human|ai|developer|tool|function|observation|thought|action(?: input)?"
 _HAN_ROLES = "系统|助手|用户|角色|人类|开发者|工具|观察|思考|动作|行动"
-_DISOBEY = r"(?:ignor(?:e|ing)|disregard|forget|overrid(?:e|ing)|bypass|violate|(?:do not|don'?t|never|stop) (?:follow|obey)(?:ing)?)"
-_ORDERS = r"(?:instructions?|prompts?|system|guidelines|directives?|developer|(?:rules|everything|text|chunks?) above)"
-_HAN_DISOBEY = "忽略|无视|忘记|忘掉|忽視|無視|忘記|绕过|覆盖|抛开|违反|(?:不要|不用|别)(?:理会|遵守|遵循|管|听)"
-_HAN_ORDERS = "提示词?|指令|指示|系统|规则|提示詞|系統|規則|设定|限制"
 
 PATTERNS = tuple(
     (rule, re.compile(pattern))
@@ -31,13 +27,8 @@ PATTERNS = tuple(
         ("control_text", rf"{_PREFIX}(?:{_ROLES})[*_\"']{{0,3}}\s*:"),
         ("control_text", rf"{_PREFIX}(?:{_HAN_ROLES})[*_\"']{{0,3}}\s*:"),
         ("control_text", r"\{\s*[\"']?\w+[\"']?\s*:|[\"'](?:arguments|parameters|tool_calls?|function|name)[\"']\s*:"),
-        ("control_text", rf"\b{_DISOBEY}\b[^.\n]{{0,40}}\b{_ORDERS}\b"),
-        ("control_text", r"\b(?:instructions?|prompts?|guidelines)\b[^.\n]{0,40}\b(?:ignored|disregarded|forgotten|overridden|void)\b"),
-        ("control_text", r"\bignor\w*\b[^.\n]{0,40}\b(?:instru[ck]\w+|anweisung\w*|consignes?)\b"),
-        ("control_text", rf"(?:{_HAN_DISOBEY})[^。\n]{{0,12}}(?:{_HAN_ORDERS})"),
         ("control_text", r"(?:指令|提示词|规则|指示)[^。\n]{0,6}(?:作废|失效|无效|不算|取消)|你现在是|从现在(?:起|开始)[^。\n]{0,4}你|开发者模式|越狱"),
         ("control_text", r"\byou are now\b|\bnew instructions\b|\bdeveloper (?:prompt|message|mode)\b|(?<!(?:in|of|to|by) the )(?<!from the )\bsystem (?:prompt|message|mode)\b(?! (?:lists?|says|names|states|holds|contains|gives|describes)\b)|系统提示|\bjailbreak\w*|\bdo anything now\b"),
-        ("control_text", r"\b(?:reveal|print|repeat|show|leak|output)\b[^.\n]{0,30}\b(?:your|hidden|initial)\b[^.\n]{0,20}\b(?:prompt|instructions|reasoning|rules)\b"),
         ("markup", r"<[a-z/!?][^>]{0,200}>|<!--|&#?\w+;|\[sep\]"),
         ("link", r"\b[a-z][a-z0-9+.-]{1,15}://\S*|\b(?:https?|hxxps?)\b|\bwww\s?\.\S*|\b(?:data|javascript|mailto|vbscript):\S+"),
         ("link", r"[\w.+-]+\s?(?:@|\(at\)|\[at\])\s?[\w-]+\s?(?:\.|\(dot\)|\[dot\])\s?[a-z]{2,}|\b\d{1,3}(?:\.\d{1,3}){3}\b"),
