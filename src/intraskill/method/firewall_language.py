@@ -65,6 +65,7 @@ _FREQUENT = {
     "Finnish": "ja ei kaikki aiemmat ohjeet ensimmainen osta unohda jos tai mutta etta myos joka ovat",
     "Latin": "et est quod omnia omnes praecepta priora primum sed cum ut vel aut sunt qui quae ab hoc haec neglege eme",
     "Swahili": "na ya wa kwa ni yote za hii hiyo kabla maagizo puuza kila lakini katika kama",
+    "Esperanto": "kaj la al vi oni kion ne estas de kiu cion antau forgesu",
     "Tagalog": "ang mga ng sa na ay lahat bago hindi para ito naman ito unang bilhin",
 }  # fmt: skip
 _LANGUAGES_OF: dict[str, list[str]] = {}

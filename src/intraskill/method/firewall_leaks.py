@@ -83,9 +83,12 @@ class RunIndex:
             widths = [_width(word) for word in words]
             rare = [0 if known else width for width, known in zip(widths, _known(words, common), strict=True)]
             before = (0, *itertools.accumulate(rare))
+            spoken = [0 if word[0].isdigit() else width for word, width in zip(words, rare, strict=True)]
+            before_spoken = (0, *itertools.accumulate(spoken))
             wanted = RUN_WORD * min(length, max(sum(widths) // RUN_WORD, _SHORTEST))
             for start, end in _spans(widths, wanted):
-                if before[end] - before[start] >= RUN_WORD * _RARE_WORDS:
+                enough = before[end] - before[start] >= RUN_WORD * _RARE_WORDS
+                if enough and before_spoken[end] > before_spoken[start]:  # "US 9/EU 42" is everybody's size
                     found.add(words[start:end])
         return cls(frozenset(found), RUN_WORD * length)
 

@@ -28,7 +28,7 @@ PATTERNS = tuple(
         ("control_text", rf"{_PREFIX}(?:{_HAN_ROLES})[*_\"']{{0,3}}\s*:"),
         ("control_text", r"\{\s*[\"']?\w+[\"']?\s*:|[\"'](?:arguments|parameters|tool_calls?|function|name)[\"']\s*:"),
         ("control_text", r"(?:指令|提示词|规则|指示)[^。\n]{0,6}(?:作废|失效|无效|不算|取消)|你现在是|从现在(?:起|开始)[^。\n]{0,4}你|开发者模式|越狱"),
-        ("control_text", r"\byou are now\b|\bnew instructions\b|\bdeveloper (?:prompt|message|mode)\b|(?<!(?:in|of|to|by) the )(?<!from the )\bsystem (?:prompt|message|mode)\b(?! (?:lists?|says|names|states|holds|contains|gives|describes)\b)|系统提示|\bjailbreak\w*|\bdo anything now\b"),
+        ("control_text", r"\byou are now\b|\bnew instructions\b(?! (?:of|from|by) the (?:user|shopper|customer))|\bdeveloper (?:prompt|message|mode)\b|(?<!(?:in|of|to|by) the )(?<!from the )\bsystem (?:prompt|message|mode)\b(?! (?:lists?|says|names|states|holds|contains|gives|describes)\b)|系统提示|\bjailbreak\w*|\bdo anything now\b"),
         ("markup", r"<[a-z/!?][^>]{0,200}>|<!--|&#?\w+;|\[sep\]"),
         ("link", r"\b[a-z][a-z0-9+.-]{1,15}://\S*|\b(?:https?|hxxps?)\b|\bwww\s?\.\S*|\b(?:data|javascript|mailto|vbscript):\S+"),
         ("link", r"[\w.+-]+\s?(?:@|\(at\)|\[at\])\s?[\w-]+\s?(?:\.|\(dot\)|\[dot\])\s?[a-z]{2,}|\b\d{1,3}(?:\.\d{1,3}){3}\b"),

@@ -47,10 +47,14 @@ def spelled(text: str) -> str:
     return "" if joined == text else joined
 
 
+def turned(text: str) -> str:
+    """Return a folded text with the words of each sentence in reverse."""
+    return "\n".join(" ".join(reversed(re.findall(r"[^\W\d_]+", part))) for part in re.split(r"[.!?;:\n]", text))
+
+
 def hidden(text: str) -> Iterator[str]:
-    """Yield the letters of readings in which a folded text may hide a short command: initials, orders, shifts."""
+    """Yield the letters of readings in which a folded text may hide a short command: initials and shifts."""
     words = re.findall(r"[^\W\d_]+", text)
-    yield "".join(reversed(words))
     yield "".join(word[0] for word in words)
     for cut in (r"\n", r"[.!?;\n]"):
         parts = (re.search(r"[^\W\d_]", part) for part in re.split(cut, text))
