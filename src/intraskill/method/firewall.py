@@ -237,7 +237,7 @@ class Firewall:
 
     @cached_property
     def _languages(self) -> frozenset[str]:
-        return languages_of(self.secrets.instructions, self.rule.common_share)
+        return languages_of(tuple(self.secrets.instructions), self.rule.common_share)
 
     @cached_property
     def _pieces(self) -> Callable[[str], Pieces]:

@@ -22,7 +22,9 @@ _PLAIN = r"(?:(?!\b(?:never|not|no|nothing|cannot)\b)[^.!?;\n]){0,60}?"
 _WIDE = r"[^.!?\n]{0,100}?"
 _BETWEEN = r"(?:[a-z'-]+ ){0,3}"
 _RULES = r"(?:instructions?|prompts?|rules?|rulebook|guidelines?|guidance|directives?|commands?|directions|briefing|constraints?|restrictions?|polic(?:y|ies)|programming|training|safeguards?|guardrails?|alignment|principles|system message)"
-_GIVEN = r"(?:told|taught|given|instructed|asked|shown|ordered|trained|programmed|read|learn(?:ed|t)|received|heard|seen)"
+_GIVEN = (
+    r"(?:told|taught|given|instructed|asked|shown|ordered|trained|programmed|read|learn(?:ed|t)|received|heard|seen)"
+)
 _OWN = r"(?:your|my|our|previous|prior|preceding|earlier|above|foregoing|original|initial|system|former|hidden|safety|operator'?s?|developers?'?s?|agent'?s|analysts?'?s?|assistant'?s|model'?s)"
 _YOU = r"(?:(?:that|which|as)? ?you (?:were|was|are|have|had|got|received|follow(?:ed)?|obey(?:ed)?|read|know|learn(?:ed|t))|you(?:'ve|'re))"
 _ORDERS = (
@@ -32,7 +34,9 @@ _ORDERS = (
 _LEAVE = r"\b(?:ignor(?:e[sd]?|ing)|disregard\w*|forget(?:s|ting)?|forgot(?:ten)?|overrid(?:e[sn]?|ing)|overrul\w+|bypass\w*|violat\w+|disobey\w*|circumvent\w*|neglect\w*|skip(?:s|ped|ping)?|drop(?:s|ped|ping)?|discard\w*|abandon\w*|(?:set|put|leave|push|throw|cast|lay|brush)\w* (?:\w+ ){0,8}?aside|(?:pay|take) no (?:attention|notice|heed)|stop (?:following|obeying|heeding|applying)|(?:do not|don'?t|never|no (?:longer|need to)|need not|needn'?t|no longer have to) (?:follow|obey|heed|listen to|comply with|apply|trust)|unlearn|erase|wipe|suspend\w*|(?:switch|turn)(?:ed)? off|disabl\w+|deactivat\w+|cancel\w*|supersed\w+|outrank\w*|trump\w*|replac(?:e|es|ed|ing)|rescind\w*|revok\w+|(?:tak|hav)(?:e|es|ing) (?:precedence|priority) over|rank(?:s|ing)? above|free (?:yourself|of)|break (?:free|out|away) (?:of|from))"
 _GONE = r"\b(?:(?:no longer|not|never|cease to|stop) (?:\w+ )?(?:apply|hold|count|matter|bind|valid|binding|relevant|exist|in force|followed|obeyed)|(?:does|do) not apply|(?:is|are|was|were|been|be) (?:\w+ ){0,3}(?:ignored|disregarded|forgotten|overridden|void|skipped|dropped|suspended|lifted|cancel+ed|revoked|rescinded|switched off|turned off|disabled|obsolete|outdated|invalid|wrong|a test|replaced|superseded|nonsense|off)\b)"
 _PAGE = r"(?:pages?|descriptions?|listings?|reviews?|sites?|websites?|sellers?|shops?|stores?|titles?|products?|observations?|tool results?|outputs?|e-?mails?|messages?|documents?|files?|bullets?)"
-_DEMAND = r"(?:asks?|demands?|orders?|commands?|instructs?|requests?|wants?|tells? (?:you|it)|requires?|says?|suggests?)"
+_DEMAND = (
+    r"(?:asks?|demands?|orders?|commands?|instructs?|requests?|wants?|tells? (?:you|it)|requires?|says?|suggests?)"
+)
 _DO = r"\b(?:do(?:es)?(?! not)|obey|follow|carry out|comply with|execute|perform|act (?:up)?on|heed|submit to|conform to|adhere to)\b"
 _USER = r"(?:(?:the|your|our) )?(?:users?|shoppers?|customers?|buyers?|operators?|developers?|humans?|person)"
 _SAY = r"\b(?:reveal\w*|print\w*|repeat\w*|show\w*|leak\w*|output|disclos\w+|recit\w+|quot(?:e|ing)|dump\w*|spell out|echo\w*|divulg\w+|expos\w+|display\w*|summari[sz]e|paraphrase|translate|(?:copy|typ|past|post|writ|put|send|enter|insert|forward|transmit|upload|submit|shar|append|email|mail|report|tell|includ|reply)\w*|log(?:s|ged|ging)?)\b"
@@ -46,7 +50,9 @@ _OTHERS = r"(?:all|every|each|any|the) (?:of the )?others?(?: ones?)?\b"
 _AGAINST = r"\b(?:stop (?:helping|assisting|serving|working for|cooperating)|refuse to (?:help|assist|serve|answer|work)|lie to|deceiv\w+|mislead\w*|trick\w*|manipulat\w+|sabotag\w+|harm|betray\w*|cheat\w*|work against|act against|disobey|ignor\w+|disregard|overrul\w+)"
 
 _DISOBEY = r"(?:ignor(?:e|ing)|disregard|forget|overrid(?:e|ing)|bypass|violate|(?:do not|don'?t|never|stop) (?:follow|obey)(?:ing)?)"
-_ANY_ORDERS = r"(?:instructions?|prompts?|system|guidelines|directives?|developer|(?:rules|everything|text|chunks?) above)"
+_ANY_ORDERS = (
+    r"(?:instructions?|prompts?|system|guidelines|directives?|developer|(?:rules|everything|text|chunks?) above)"
+)
 _FROM_PAGE = r"\w* (?:(?:that|which|you) )?(?:\w+ ){0,3}(?:in|on|from|inside|within|of) (?:[a-z'-]+ ){0,4}(?:pages?|descriptions?|listings?|reviews?|titles?|websites?|sellers?|shops?|products?|bullets?|e-?mails?)\b"
 """What a page says is no order: a lesson that says so is none either."""
 
@@ -59,7 +65,7 @@ _STRUCTURE = tuple(
         r"\b(?:reveal|print|repeat|show|leak|output)\b[^.\n]{0,30}\b(?:your|hidden|initial)\b[^.\n]{0,20}\b(?:prompt|instructions|rules)\b",
         rf"{_LEAVE}{_GAP}{_ORDERS}",
         rf"{_ORDERS}{_GAP}(?:{_GONE}|{_LEAVE} (?:them|it|all|those)\b)",
-        rf"\b(?:instructions|prompts?|rules|guidelines|orders|directives)\b[^?]{{0,60}}?\b(?:forget|ignore|disregard|discard|drop|skip|bypass|override) (?:them|it|those|these|all|every one)\b",
+        r"\b(?:instructions|prompts?|rules|guidelines|orders|directives)\b[^?]{0,60}?\b(?:forget|ignore|disregard|discard|drop|skip|bypass|override) (?:them|it|those|these|all|every one)\b",
         rf"\b(?:instructions?|wishes|requests?|orders|demands|limits?) of {_USER}\b{_GAP}{_GONE}",
         rf"\b(?:safety|security|ethic\w*|moderation|content|usage) (?:\w+ )?(?:guidelines?|rules?|polic(?:y|ies)|filters?|checks?|restrictions?|limits?|measures?|training|protocols?)\b{_GAP}{_GONE}",
         rf"{_LEAVE} (?:the |any |all |every |of )*(?:safety|security|ethic\w*|moderation|budget|spending) (?:guidelines?|rules?|polic(?:y|ies)|filters?|checks?|restrictions?|limits?|measures?|protocols?)\b",
@@ -76,7 +82,7 @@ _STRUCTURE = tuple(
         rf"\b(?:typ|put|post|past|send|writ|enter|insert|forward|transmit|upload|submit|shar|append|email|mail|includ|leak|expos|disclos|reveal|print)\w*\b{_GAP}{_PROFILE}",
         rf"{_SAY}{_GAP}\b(?:profile|persona|name|address|conversation|history|purchases)\b{_GAP}\b(?:so that (?:the|a|another) (?:shop|seller|store|server|site|page|third part\w+) (?:can |may |will )?(?:log|see|store|record|read|keep|know)|to (?:the|a|another|an?) (?:seller|server|site|third part\w+|outside|external|address))",
         r"\b(?:repeat|recite|copy|print|output|quote|write down)\b[^.!?\n]{0,50}\b(?:text|words|everything|lines|message)\b[^.!?\n]{0,20}\b(?:above|before|you (?:were|have been) (?:given|told))\b",
-        r"\b(?:end|start|beginning) of (?:the |this |all |your )?(?:skills?|prompts?|instructions|system|context|rules|lessons|guidelines|training)\b|[\[(=*_#-]{1,4} ?(?:end|stop|eof|begin|start)\b[^\n]{0,30}?[\])=*_#-]|\b(?:skill|prompt|instructions|lessons?) (?:ends?|is over|stops?|(?:is|are) (?:over|finished|complete)) here\b",
+        r"\b(?:end|start|beginning) of (?:the |this |all |your )?(?:skills?|prompts?|instructions|system|context|rules|lessons|guidelines|training)\b|\[ ?(?:end|eof|stop)\b[^\]\n]{0,30}\]|(?:={3,}|\*{3,}|#{3,}|-{3,}) ?(?:end|eof|skill|system|new)\b|\b(?:skill|prompt|instructions|lessons?) (?:ends?|is over|stops?|(?:is|are) (?:over|finished|complete)) here\b",
         rf"\b(?:new|actual|real|true|updated|next|following|secret|urgent|final) (?:task|instruction|order|directive|mission|objective|assignment|command|rule|goal|system)s?\b (?:from|by|of|for) (?:the |your |our )?(?:operator|developer|system|admin|owner|maker|team|model|agent)|\bnew (?:instructions|orders|directives|commands|system prompt)\s*:|\b(?:task|instruction|order|directive|message|note|notice|update)s? (?:from|by|of) (?:the |your |our )?{_MAKERS}",
         rf"{_MAKERS}{_GAP}\b(?:(?:have|has|had) (?:\w+ )?(?:switched|turned|disabled|lifted|removed|suspended|decided|changed|approved|authori[sz]ed|allowed|permitted|ordered|asked|cleared|granted|confirmed)|orders?|demands?|authori[sz]es?|permits?|allows?|wants? you|(?:say|said|tell|told)|disabled|lifted|suspended|approved)\b",
         rf"{_TRIGGER}{_WIDE}{_AGAINST} (?:(?:all|any|every) )?(?:{_USER}|rules|instructions|them|him|her|everyone|it all|helping)\b(?!'s (?:profile|history|old|past|preference))",
@@ -87,7 +93,7 @@ _STRUCTURE = tuple(
         r"\byou (?:have|are under|are bound by|know|need|follow) no (?:more )?(?:rules|limits|restrictions|constraints|guidelines|instructions)\b|\bwithout (?:any |all )?(?:restrictions|safety|ethic\w*|guardrails|safeguards)\b(?! (?:on|of|for|in|to|about)\b)|\b(?:has|have|knows?) no (?:limits|rules|restrictions|filters|morals|ethics)\b(?! (?:on|of|for|in|to|about)\b)|\bmode (?:without|with no|that has no)\b|\b(?:be|become|turn into|transform into) (?:an? |the )(?:\w+ ){0,2}(?:assistant|agent|ai|model|bot|chatbot)\b|\b(?:unrestricted|unfiltered|god|debug|maintenance|admin|root|dev(?:eloper)?) mode\b|\byour (?:true|real|new|only|actual|secret) (?:purpose|goal|task|mission|identity|self|role|master|name|loyalty)\b|\byour (?:\w+ )?(?:loyalty|allegiance|master|boss|employer)\b|\bfrom (?:now|here|this (?:point|line|moment|step)) on(?:wards?)?\b[^.!?\n]{0,40}\b(?:obey|you|follow only|answer only|only this)\b",
         rf"\b(?:obey|follow|trust|heed|believe|listen to) (?:only |solely |just |nothing but |exclusively )?{_THIS} (?:alone|only|instead|to the letter|exclusively|literally|above all|and nothing else)|\b(?:obey|trust|heed|listen to) (?:only|solely|just|nothing but) {_THIS}|\b(?:do|follow) as (?:this|the following|the next) (?:\w+ )?(?:note|text|section|line|message|says?|skill|lesson)\b|\b(?:this|the following|the next) (?:section|text|note|skill|message|lesson|chunk|rule) (?:\w+ ){{0,2}}?(?:overrid\w+|supersed\w+|outrank\w*|replaces? (?:all|every|your)|takes? (?:precedence|priority)|is above all|comes before (?:all|every))",
         r"\b(?:decode|decipher|decrypt|unscramble|backwards?|in reverse|first letters?|initials|last letters?|acrostic|every (?:second|third|other) (?:word|letter)|morse|rot-?\d+|base-?64|caesar)\b[^!?\n]{0,60}\b(?:obey|follow|act (?:up)?on|execute|carry (?:it|them)? ?out|do (?:it|so|what|as)|comply)\b",
-        rf"\b(?:note|message|instruction|hint|reminder|request|word|memo|attention)s? (?:for|to) (?:the |any |every |all )?(?:next |other )?(?:models?|analysts?|reducers?|reviewers?|merger|gate|judges?|evaluators?|graders?|systems?|llms?|ais?|agents?|stage|firewall|person who)\b|(?:^|\n)\W*(?:analysts?|reducers?|graders?|evaluators?|judges?|firewall|merging (?:model|stage))\s*[,:]",
+        r"\b(?:note|message|instruction|hint|reminder|request|word|memo|attention)s? (?:for|to) (?:the |any |every |all )?(?:next |other )?(?:models?|analysts?|reducers?|reviewers?|merger|gate|judges?|evaluators?|graders?|systems?|llms?|ais?|agents?|stage|firewall|person who)\b|(?:^|\n)\W*(?:analysts?|reducers?|graders?|evaluators?|judges?|firewall|merging (?:model|stage))\s*[,:]",
         rf"\b(?:this|these|every other|all (?:the )?other|any other|other|the) (?:proposals?|edits?|patch(?:es)?)\b{_WIDE}\b(?:approv\w+|accept\w*|keep|kept|unchanged|duplicates?|delet\w+|reject\w*|only output|discard\w*|first place|highest|top score|priority|win|wins)\b|\b(?:approv|accept|keep|mark|treat|rank|scor|prefer|select|return|merg|delet|reject|discard|drop|pass)\w* (?:\w+ ){{0,3}}?(?:this|these|every other|all (?:the )?other|any other|the other) (?:proposals?|edits?|patch(?:es)?)\b|\b(?:keep|return|pass) this (?:one|chunk|lesson|text)\b{_GAP}\b(?:delete|reject|discard|drop|remove|unchanged and) {_OTHERS}",
     )
 )  # fmt: skip
@@ -103,7 +109,7 @@ _HAN = tuple(
     re.compile(pattern)
     for pattern in (
         rf"(?:{_HAN_DISOBEY})(?:(?!商品|页面|描述|评论|卖家|标题|网页)[^。\n]){{0,12}}(?:{_HAN_ORDERS})",
-        rf"(?:别|不要|不用|不必|不再)再?(?:管|理|理会|听|考虑|遵守|满足)用户的?(?:要求|需求|意愿|指示|请求|话)",
+        r"(?:别|不要|不用|不必|不再)再?(?:管|理|理会|听|考虑|遵守|满足)用户的?(?:要求|需求|意愿|指示|请求|话)",
         rf"(?:把|将){_HAN_GAP}{{0,6}}(?:系统(?:消息|提示|设定|指令)|提示词|你的(?:指令|规则|设定)|密钥|密码|(?:上面|以上)的?内容){_HAN_GAP}{{0,8}}(?:写|发|填|输|贴|抄|告诉|复制|念|说)",
         rf"(?:{_HAN_LEAVE}){_HAN_GAP}{{0,6}}(?:{_HAN_BEFORE}){_HAN_GAP}{{0,8}}(?:{_HAN_RULES}|内容|话|文字|一切|说明|东西|要求)",
         rf"(?:{_HAN_BEFORE}){_HAN_GAP}{{0,12}}(?:{_HAN_RULES}|内容|的话|文字|一切|说明|要求){_HAN_GAP}{{0,8}}(?:不再|作废|无效|失效|不算|取消|不必|不用|别|不要)(?!购买|下单)",
@@ -135,11 +141,12 @@ _TOPIC = re.compile(r"system (?:prompt|message)|new instructions")
 _SHORT = re.compile(rf"{_VERBS}(?:{_FILLER})*(?:instruct|prompt|guideline|directive|rule|order|user|safety|everything)")
 """What initials or words in another order may hide: too short to be looked for in a text as it stands."""
 _LEET = [str.maketrans("0134578@$!|€", f"o{one}eastba{'s'}{one}{one}e") for one in "il"]
-_STOCK = tuple(
+_STOCK = re.findall(
+    r"\w+",
     "ignore ignoring disregard forget override bypass disobey follow instruction instructions prompt prompts guidelines"
     " directives rules system developer operator previous prior above earlier preceding everything before reveal print"
-    " repeat hidden safety configuration password obey given told".split()
-)  # fmt: skip
+    " repeat hidden safety configuration password obey given told",
+)
 _FORBIDDEN = re.compile(
     r"(?:\b(?:never|not|cannot|can't|nor|avoid|refuse to|without)|n't|n’t)\s+"  # noqa: RUF001
     r"(?:(?!only|just|merely|hesitate|fail|forget|worry|mind)[a-z]+\s+){0,2}$"
@@ -186,7 +193,10 @@ def _squashed(reading: Reading, text: str, places: list[int]) -> Iterator[str]:
         ends = sorted((places[match.start()], places[match.end() - 1]))
         as_written = reading.text[ends[0] : ends[1] + 1]
         topic = match["topic"] and _TOPIC.fullmatch(as_written)
-        if not topic and not (re.match(r"ignore|disregard|(?:do not|don't|never) (?:follow|obey)", as_written) and _DEFENCE.match(reading.text, ends[1] + 1)):
+        if not topic and not (
+            re.match(r"ignore|disregard|(?:do not|don't|never) (?:follow|obey)", as_written)
+            and _DEFENCE.match(reading.text, ends[1] + 1)
+        ):
             yield reading.span(ends[0], ends[1] + 1)
             return
 

@@ -5,9 +5,10 @@ another language and hardly English ones, when most of its words carry accents, 
 word at all, or when a phrase runs on in another script. Single words, names of products and short loans are not.
 """
 
+# ruff: noqa: E501
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -24,6 +25,7 @@ _SHARE = 0.2  # of a clause's words, this share at least are frequent ones of it
 _ACCENTED = 3  # words with accents, and a quarter of the clause, that make it foreign in a language that is not listed
 _STRETCH = 8  # words in a row, nothing between them, of which one would be English
 _SCRIPT_WORDS = 4  # words in a row in another script
+_SAMPLE = 200  # texts that tell a world's languages
 _HIRAGANA = 5  # syllables of Japanese grammar; names of goods are in katakana or Han characters
 # Frequent words as they fold, without those that are English words too ("die", "in", "me"), and a few that any command
 # to the agent needs. Not a dictionary: two or three of them in one clause are enough.
@@ -73,11 +75,14 @@ for _language, _words in _FREQUENT.items():
     for _word in dict.fromkeys(_words.split()):
         _LANGUAGES_OF.setdefault(_word, []).append(_language)
 _ENGLISH = frozenset(
-    "the and of for with by from is are it this that these those you your they their if when then than not does but"
-    " before after any each every which who what how can may must only more most first one its out up into over be"
-    " has have had there here where while until unless such other another".split()
+    re.findall(
+        r"\w+",
+        "the and of for with by from is are it this that these those you your they their if when then than not does but"
+        " before after any each every which who what how can may must only more most first one its out up into over be"
+        " has have had there here where while until unless such other another",
+    )
 )
-_KNOWN = _ENGLISH | COMMON_WORDS | frozenset("a an in on as so was do no to at me per or".split())
+_KNOWN = _ENGLISH | COMMON_WORDS | {"a", "an", "in", "on", "as", "so", "was", "do", "no", "to", "at", "me", "per", "or"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +106,10 @@ def foreign(raw: str, spoken: Collection[str] = ()) -> Iterator[Foreign]:
             yield found
 
 
-def languages_of(texts: Iterable[str], share: float) -> frozenset[str]:
+def languages_of(texts: Sequence[str], share: float) -> frozenset[str]:
     """Return the other languages that at least ``share`` of some texts hold: those of a world's own requests."""
-    told = [frozenset[str]().union(*(found.languages for found in foreign(text))) for text in texts]
+    sample = texts[:: len(texts) // _SAMPLE + 1]
+    told = [frozenset[str]().union(*(found.languages for found in foreign(text))) for text in sample]
     names = frozenset[str]().union(*told) - {UNKNOWN}
     return frozenset(name for name in names if sum(name in one for one in told) >= share * len(told))
 

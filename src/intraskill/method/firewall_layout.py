@@ -4,12 +4,17 @@ A lesson about spreadsheets or programs shows code, and one about pages a table.
 other rule; what is passed over here are the marks alone.
 """
 
+# ruff: noqa: E501
 import re
 
 _FENCE = re.compile(r"(?m)(?<=\S\n)(?:[ \t]*\n)?^ {0,3}(`{3,})[a-z0-9+#-]{0,12}[ \t]*\n((?:.*\n)*?) {0,3}\1[ \t]*$")
 """A closed fence after a line of text, with at most the name of a language."""
-_TABLE = re.compile(r"(?m)(?<![^\n])(?:^[ \t]*\|[^|\n]*(?:\|[^|\n]*){1,5}\|[ \t]*\n)[ \t]*\|(?:\s*:?-+:?\s*\|)+[ \t]*(?:\n[ \t]*\|.*\|[ \t]*$){1,12}")
-_SECTION = re.compile(r"\|[\s*_]*(?:applies when|when|procedure|verify|avoid|rule|system|user|assistant|tool|适用于?|步骤|验证|避免)[\s*_]*\|")
+_TABLE = re.compile(
+    r"(?m)(?<![^\n])(?:^[ \t]*\|[^|\n]*(?:\|[^|\n]*){1,5}\|[ \t]*\n)[ \t]*\|(?:\s*:?-+:?\s*\|)+[ \t]*(?:\n[ \t]*\|.*\|[ \t]*$){1,12}"
+)
+_SECTION = re.compile(
+    r"\|[\s*_]*(?:applies when|when|procedure|verify|avoid|rule|system|user|assistant|tool|适用于?|步骤|验证|避免)[\s*_]*\|"
+)
 """Cells that would pass for a chunk's own sections or for a role."""
 _CALL = re.compile(r"(?:(?<=\.)|(?<=with )|(?<== ))(?:open|search|select|find)(?=\()")
 

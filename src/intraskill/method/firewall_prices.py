@@ -71,7 +71,9 @@ _HAN_DIGITS = {c: i for i, c in enumerate("零一二三四五六七八九")} | {
 _HAN_SCALES = {"十": 10, "百": 100, "千": 1000, "万": 10_000}
 _HAN_NUMBER = "零一二三四五六七八九两〇十百千万"
 _HAN_POINT = re.compile(rf"([{_HAN_NUMBER}]+)点([零一二三四五六七八九〇]{{2}})(?![零一二三四五六七八九〇])")
-_HAN_STATED = re.compile(rf"(?:预算|价格|售价|花费|单价)[^，。；\d{_HAN_NUMBER}\n]{{0,6}}([{_HAN_NUMBER}]{{2,}})(?![{_HAN_NUMBER}]|个|件|次|页|点|分之)")
+_HAN_STATED = re.compile(
+    rf"(?:预算|价格|售价|花费|单价)[^，。；\d{_HAN_NUMBER}\n]{{0,6}}([{_HAN_NUMBER}]{{2,}})(?![{_HAN_NUMBER}]|个|件|次|页|点|分之)"
+)
 _HAN_SPELLED = re.compile(
     rf"([{_HAN_NUMBER}]+)(?:点([零一二三四五六七八九]{{1,2}}))?\s*[元块圆](?:钱|([一二三四五六七八九])[角毛]?)?([一二三四五六七八九])?分?"
 )

@@ -8,17 +8,11 @@ import re
 from collections.abc import Iterator
 from urllib.parse import unquote
 
-_MORSE = {
-    code: letter
-    for letter, code in zip(
-        "abcdefghijklmnopqrstuvwxyz",
-        ".- -... -.-. -.. . ..-. --. .... .. .--- -.- .-.. -- -. --- .--. --.- .-. ... - ..- ...- .-- -..- -.-- --..".split(),
-        strict=True,
-    )
-}  # fmt: skip
+_ALPHABET = "abcdefghijklmnopqrstuvwxyz"
+_CODES = ".- -... -.-. -.. . ..-. --. .... .. .--- -.- .-.. -- -. --- .--. --.- .-. ... - ..- ...- .-- -..- -.-- --.."
+_MORSE = dict(zip(re.findall(r"\S+", _CODES), _ALPHABET, strict=True))
 _MORSE_RUN = re.compile(r"(?:(?<![.·\-–—_])[.·\-–—_]{1,4}(?:\s*/\s*|\s+|$)){6,}")
 _SPELLED = re.compile(r"(?<![^\W_])(?:[a-z][\s.,_*|/-]{1,3}){6,}[a-z](?![^\W_])")
-_ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 
 
 def undone(text: str) -> Iterator[str]:
