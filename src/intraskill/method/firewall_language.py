@@ -166,7 +166,7 @@ def _of_script(clause: str) -> Foreign | None:
     for match in _WORD.finditer(clause):
         script = _script(match[0][0])
         other = script not in {"LATIN", "CJK", "KATAKANA", "HIRAGANA", "FULLWIDTH", "HALFWIDTH"}
-        run = [*run, match] if other and fold(match[0]) and not fold(match[0]).isascii() else []
+        run = [*run, match] if other else []
         if len(run) >= _SCRIPT_WORDS or (run and script == "THAI" and len(match[0]) >= 3 * _SCRIPT_WORDS):
             return Foreign(frozenset({script}), clause[run[0].start() :])
     return None
