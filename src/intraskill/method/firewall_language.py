@@ -18,7 +18,7 @@ from intraskill.method.firewall_text import fold
 UNKNOWN = "unknown"
 _CLAUSE = re.compile(r"[^.!?;\n。！？；।؟]+")  # noqa: RUF001
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")  # noqa: RUF001
-_LIST_MARK = re.compile(r"[,，、:|/()\"“”`]")  # noqa: RUF001
+_LIST_MARK = re.compile(r"[,，、:|/()#_\"“”`-]")  # noqa: RUF001
 _WINDOW = 8  # words of a clause that are judged on their own, so that a foreign one hides in no long English sentence
 _FEWEST = 4  # words without which a clause says nothing of its language
 _SHARE = 0.2  # of a clause's words, this share at least are frequent ones of its language
