@@ -39,9 +39,7 @@ COMMON_WORDS = frozenset(
             " official flagship gift idea special offer limited stock top rated upgraded hot sale usd use"
             " used useful user usually value variant version very want wanted was way weight we well were"
             " what when where whether which while who whole why will with within without word work worth"
-            " would wrong you your a b c d e f g h i j k l m n o p q r s t u v w x y z us uk eu cm mm km ml cl kg"
-            " mg lb oz ft inch inches litre liter gram metre meter watt volt kw kwh mah gb tb hz ghz db rpm xs xl"
-            " xxl pcs piece pack pair set 商品 产品 搜索 查询 检索 结果 页面 详情 属性 选项 选择 颜色 尺码 尺寸 规格"
+            " would wrong you your 商品 产品 搜索 查询 检索 结果 页面 详情 属性 选项 选择 颜色 尺码 尺寸 规格"
             " 款式 品牌 材质 风格 功能 价格 预算 需求 要求 用户 画像 偏好 喜欢 请求 任务 特征 关键词 关键"
             " 标题 描述 购买 下单 点击 打开 返回 查看 核对 检查 确认 比较 对比 满足 符合 匹配 适合 合适 不要"
             " 不能 不是 没有 必须 应该 可以 如果 然后 之前 之后 以前 以后 先看 再看 最后 第一 每个 每次 所有"
@@ -53,11 +51,18 @@ COMMON_WORDS = frozenset(
         )
     )
 )
+MEASURES = frozenset(
+    words_in(
+        "us uk eu cm mm km ml cl kg mg lb oz ft in inch litre liter gram metre meter watt volt kw kwh mah gb tb hz ghz"
+        " db rpm xs xl xxl pcs"
+    )
+)
+"""Words of a size, which with its numbers is everybody's; a single letter is one too."""
 RUN_WORD, _RUN_HAN = 4, 3  # widths in a run
 BAG_WORD, _BAG_PAIR = 2, 1  # widths in a bag
 _RARE_WORDS = 2  # of a run, this many words at least must not be common
 _SHORTEST = 3  # texts of fewer words give nothing away
-_WORDS = 2  # of the rare units of one sentence, this many are no numbers
+_WORDS = 2  # of the rare units of one sentence, this many name something
 _STREWN = 5  # of fewer words, those of several sentences tell nothing
 _PAIRS_KEPT = 0.6  # of a Chinese text's pairs, those that lie within words and so survive another order
 _ID_PART = 8  # of an id of twelve or more characters, this many at either end give it away
@@ -83,7 +88,7 @@ class RunIndex:
             widths = [_width(word) for word in words]
             rare = [0 if known else width for width, known in zip(widths, _known(words, common), strict=True)]
             before = (0, *itertools.accumulate(rare))
-            spoken = [0 if word[0].isdigit() else width for word, width in zip(words, rare, strict=True)]
+            spoken = [width if _names(word) else 0 for word, width in zip(words, rare, strict=True)]
             before_spoken = (0, *itertools.accumulate(spoken))
             wanted = RUN_WORD * min(length, max(sum(widths) // RUN_WORD, _SHORTEST))
             for start, end in _spans(widths, wanted):
@@ -150,8 +155,7 @@ class BagIndex:
 
     def _tells(self, number: int, held: Iterable[str]) -> bool:
         """Whether enough rare units stand there, two of them words: sizes and counts alone are everybody's."""
-        words = sum(not unit[0].isdigit() for unit in held)
-        return bag_width(held) >= self.need[number] and words >= _WORDS
+        return bag_width(held) >= self.need[number] and sum(map(_names, held)) >= _WORDS
 
     def find_strewn(self, words: Sequence[Word], share: float) -> tuple[Word, Word] | None:
         """Return the outermost words of a chunk whose sentences hold, all together, ``share`` of one text's rare units.
@@ -234,6 +238,11 @@ def _apart(text: str, first: int, last: int, part: str) -> bool:
 
 def _width(word: str) -> int:
     return _RUN_HAN if is_han(word) else RUN_WORD
+
+
+def _names(word: str) -> bool:
+    """Whether a word names something, and is no number, letter or measure."""
+    return is_han(word) or not (word[0].isdigit() or len(word) == 1 or word in MEASURES)
 
 
 def _unit_width(unit: str) -> int:
