@@ -30,7 +30,7 @@ _TOPIC = re.compile(r"system (?:prompt|message)|new instructions")
 _SHORT = re.compile(rf"{_VERBS}(?:{_FILLER})*(?:instruct|prompt|guideline|directive|rule|order|user|safety|everything)")
 """What initials or words in another order may hide: too short to be looked for in a text as it stands."""
 _LEET = [str.maketrans("0134578@$!|€", f"o{one}eastba{'s'}{one}{one}e") for one in "il"]
-_STOCK = re.findall(
+_STOCK: list[str] = re.findall(
     r"\w+",
     "ignore ignoring disregard forget override bypass disobey follow instruction instructions prompt prompts guidelines"
     " directives rules system developer operator previous prior above earlier preceding everything before reveal print"
