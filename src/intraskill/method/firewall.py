@@ -2,9 +2,10 @@
 
 A chunk may hold a transferable procedure, never a product, a task, an answer, a held-out instruction, or text
 that speaks to the model's own machinery. Every rejection names the rule and the exact span as it stands. Disguises
-are undone first (`firewall_text`); leaks are found as runs of words, as sets of rare words in any order
-(`firewall_leaks`), as amounts (`firewall_prices`) and as patterns (`firewall_patterns`). What stands side by side is
-also read together (`firewall_together`).
+are undone first (`firewall_text`, `firewall_undone`); leaks are found as runs of words, as sets of rare words in any
+order (`firewall_leaks`), as amounts (`firewall_prices`) and as patterns (`firewall_patterns`), commands by what they do
+(`firewall_commands`), and what is said in another language is refused for that (`firewall_language`). What stands side
+by side is also read together (`firewall_together`).
 """
 
 import re
@@ -13,6 +14,8 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property, lru_cache
 
 from intraskill.method.errors import ConfigError
+from intraskill.method.firewall_commands import commands
+from intraskill.method.firewall_language import foreign, languages_of
 from intraskill.method.firewall_leaks import (
     COMMON_WORDS,
     BagIndex,
@@ -28,6 +31,7 @@ from intraskill.method.firewall_text import Tokens as Tokens
 from intraskill.method.firewall_text import normalise as normalise
 from intraskill.method.firewall_text import tokens as tokens
 from intraskill.method.firewall_together import Pieces, told_together
+from intraskill.method.firewall_undone import undone
 from intraskill.method.likeness import repeats
 from intraskill.method.skill import Chunk, ChunkId, Skill
 
@@ -40,7 +44,8 @@ class FirewallRule:
     """Limits of the firewall; where words are counted, two Han characters count as one.
 
     Attributes:
-        max_chars: size cap of a chunk's title and body together, in characters.
+        max_chars: size cap of a chunk's title and body together, and of a proposal's reason, in characters.
+        max_chunks: the most chunks that one edit may add.
         ngram: length n of the runs of words compared with held-out instructions, at least 2.
         title_run: this many consecutive words of a product's title give it away, at least 2.
         bag: this many rare words of one held-out instruction or title in one sentence, in any order, give it away,
@@ -56,6 +61,7 @@ class FirewallRule:
     """
 
     max_chars: int = 1200
+    max_chunks: int = 8
     ngram: int = 4
     title_run: int = 4
     bag: int = 4
@@ -64,8 +70,10 @@ class FirewallRule:
     common_share: float = 0.2
 
     def __post_init__(self) -> None:
-        if min(self.max_chars, self.ngram - 1, self.title_run - 1, self.bag - 2) < 1:
-            raise ConfigError("firewall: max_chars must be at least 1, ngram and title_run at least 2, bag at least 3")
+        if min(self.max_chars, self.max_chunks, self.ngram - 1, self.title_run - 1, self.bag - 2) < 1:
+            raise ConfigError(
+                "firewall: max_chars and max_chunks must be at least 1, ngram and title_run at least 2, bag at least 3"
+            )
         if not all(0 < share <= 1 for share in (self.pieces_share, self.copy_share, self.common_share)):
             raise ConfigError("firewall: pieces_share, copy_share and common_share must lie in (0, 1]")
 
@@ -130,6 +138,13 @@ class Firewall:
                 found.setdefault("copy", Rejection("copy", shown(f"{other.title[:60]} ({shared:.0%})")))
         return tuple(found.values())
 
+    def inspect_reasons(self, texts: Iterable[str]) -> tuple[Rejection, ...]:
+        """Return every rule that a proposal's own words break: why it is made, what it should change.
+
+        No agent sees them, but the analysts that unite proposals, a person's review and the log of edits do.
+        """
+        return tuple(found for text in texts if text for found in _first_of_each(self._violations(Reading(text))))
+
     def inspect_together(self, chunks: Sequence[Chunk], beside: Iterable[Chunk] = ()) -> tuple[Rejection, ...]:
         """Return what some chunks give away side by side, or beside others, that none gives away alone.
 
@@ -152,7 +167,13 @@ class Firewall:
         """
         gone = frozenset(without)
         stays = [*(chunk for chunk in skill.chunks if chunk.id not in gone), *beside]
-        alone = tuple(rejection for chunk in chunks for rejection in self.inspect(chunk, stays))
+        if len(chunks) > self.rule.max_chunks:
+            return (Rejection("size", f"{len(chunks)} chunks, at most {self.rule.max_chunks}"),)
+        alone = tuple(
+            rejection
+            for place, chunk in enumerate(chunks)
+            for rejection in self.inspect(chunk, (*stays, *chunks[:place]))
+        )
         return alone or self._together(map(_text, chunks), (_head(skill), *map(_text, stays)))
 
     def inspect_preamble(self, skill: Skill) -> tuple[Rejection, ...]:
@@ -184,11 +205,15 @@ class Firewall:
             yield "invisible_text", " ".join(f"U+{ord(c):04X}" for c in hidden)
         for word in disguised_words(reading.raw):
             yield "mixed_script", word
+        yield from (("control_text", span) for span in commands(reading))
         yield from pattern_violations(reading)
+        yield from (("language", found.span) for found in foreign(reading.raw, self._languages))
         for value, start, end in amounts(reading.text):
             if value in self._prices:
                 yield "goal_price", reading.span(start, end)
         yield from self._leaks(reading)
+        for text in undone(reading.text):
+            yield from self._leaks(Reading(text))
 
     def _leaks(self, reading: Reading) -> Iterator[tuple[str, str]]:
         for rule, ids in self._ids.items():
@@ -202,11 +227,17 @@ class Firewall:
                 if ends := bags.find(sentence):
                     yield rule, reading.span(ends[0].start, ends[1].end)
                     break
+            if ends := bags.find_strewn(reading.words, self.rule.pieces_share):
+                yield rule, reading.span(ends[0].start, ends[1].end)
 
     @cached_property
     def _prices(self) -> frozenset[float]:
         stated = stated_amounts(self.secrets.instructions)
         return frozenset(round(float(price), 2) for price in (*self.secrets.prices, *stated))
+
+    @cached_property
+    def _languages(self) -> frozenset[str]:
+        return languages_of(tuple(self.secrets.instructions), self.rule.common_share)
 
     @cached_property
     def _pieces(self) -> Callable[[str], Pieces]:

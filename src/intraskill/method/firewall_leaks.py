@@ -51,10 +51,19 @@ COMMON_WORDS = frozenset(
         )
     )
 )
+MEASURES = frozenset(
+    words_in(
+        "us uk eu cm mm km ml cl kg mg lb oz ft in inch litre liter gram metre meter watt volt kw kwh mah gb tb hz ghz"
+        " db rpm xs xl xxl pcs"
+    )
+)
+"""Words of a size, which with its numbers is everybody's; a single letter is one too."""
 RUN_WORD, _RUN_HAN = 4, 3  # widths in a run
 BAG_WORD, _BAG_PAIR = 2, 1  # widths in a bag
 _RARE_WORDS = 2  # of a run, this many words at least must not be common
 _SHORTEST = 3  # texts of fewer words give nothing away
+_WORDS = 2  # of the rare units of one sentence, this many name something
+_STREWN = 5  # of fewer words, those of several sentences tell nothing
 _PAIRS_KEPT = 0.6  # of a Chinese text's pairs, those that lie within words and so survive another order
 _ID_PART = 8  # of an id of twelve or more characters, this many at either end give it away
 
@@ -79,9 +88,12 @@ class RunIndex:
             widths = [_width(word) for word in words]
             rare = [0 if known else width for width, known in zip(widths, _known(words, common), strict=True)]
             before = (0, *itertools.accumulate(rare))
+            spoken = [width if _names(word) else 0 for word, width in zip(words, rare, strict=True)]
+            before_spoken = (0, *itertools.accumulate(spoken))
             wanted = RUN_WORD * min(length, max(sum(widths) // RUN_WORD, _SHORTEST))
             for start, end in _spans(widths, wanted):
-                if before[end] - before[start] >= RUN_WORD * _RARE_WORDS:
+                enough = before[end] - before[start] >= RUN_WORD * _RARE_WORDS
+                if enough and before_spoken[end] > before_spoken[start]:  # "US 9/EU 42" is everybody's size
                     found.add(words[start:end])
         return cls(frozenset(found), RUN_WORD * length)
 
@@ -138,8 +150,23 @@ class BagIndex:
     def find(self, words: Sequence[Word]) -> tuple[Word, Word] | None:
         """Return the outermost words of a sentence that hold the rare units of one text."""
         held = self.held(words)
-        told = min((number for number, units in held.items() if bag_width(units) >= self.need[number]), default=None)
+        told = min((number for number, units in held.items() if self._tells(number, units)), default=None)
         return None if told is None else outermost(words, held[told].values())
+
+    def _tells(self, number: int, held: Iterable[str]) -> bool:
+        """Whether enough rare units stand there, two of them words: sizes and counts alone are everybody's."""
+        return bag_width(held) >= self.need[number] and sum(map(_names, held)) >= _WORDS
+
+    def find_strewn(self, words: Sequence[Word], share: float) -> tuple[Word, Word] | None:
+        """Return the outermost words of a chunk whose sentences hold, all together, ``share`` of one text's rare units.
+
+        Fewer than five rare words are strewn over many a harmless chunk, so they count in one sentence only.
+        """
+        held = self.held(words)
+        least = (max(self.need[n], math.ceil(share * self.whole[n]), BAG_WORD * _STREWN) for n in held)
+        told = (number for number, need in zip(held, least, strict=True) if bag_width(held[number]) >= need)
+        number = min(told, default=None)
+        return None if number is None else outermost(words, held[number].values())
 
     def held(self, words: Sequence[Word]) -> dict[int, dict[str, tuple[int, int]]]:
         """Return the rare units that a sentence holds of each text, with their first and last word."""
@@ -211,6 +238,11 @@ def _apart(text: str, first: int, last: int, part: str) -> bool:
 
 def _width(word: str) -> int:
     return _RUN_HAN if is_han(word) else RUN_WORD
+
+
+def _names(word: str) -> bool:
+    """Whether a word names something, and is no number, letter or measure."""
+    return is_han(word) or not (word[0].isdigit() or len(word) == 1 or word in MEASURES)
 
 
 def _unit_width(unit: str) -> int:

@@ -1,23 +1,19 @@
 """What no chunk may say, whatever the world: control text, markup, links, blobs, ids and private fields.
 
-Most patterns read folded text. Those of an instruction to disobey also read the text squashed, with digits for
-letters, backwards and in rot13.
+Patterns read folded text. Commands to the model's machinery have a module of their own (`firewall_commands`).
 """
 
 # ruff: noqa: E501
-import codecs
 import re
 from collections.abc import Iterator
 
+from intraskill.method.firewall_layout import without_code_calls, without_layout
 from intraskill.method.firewall_text import Reading
+from intraskill.method.firewall_undone import spelled
 
 _PREFIX = r"(?:^|\n)[ \t]*(?:[-*>+]|\d+[.)]|#+|[a-z ]{2,14}:)?[ \t]*[*_\"']{0,3}"
 _ROLES = "system|assistant|user|human|ai|developer|tool|function|observation|thought|action(?: input)?"
 _HAN_ROLES = "系统|助手|用户|角色|人类|开发者|工具|观察|思考|动作|行动"
-_DISOBEY = r"(?:ignor(?:e|ing)|disregard|forget|overrid(?:e|ing)|bypass|violate|(?:do not|don'?t|never|stop) (?:follow|obey)(?:ing)?)"
-_ORDERS = r"(?:instructions?|prompts?|system|guidelines|directives?|developer|(?:rules|everything|text|chunks?) above)"
-_HAN_DISOBEY = "忽略|无视|忘记|忘掉|忽視|無視|忘記|绕过|覆盖|抛开|违反|(?:不要|不用|别)(?:理会|遵守|遵循|管|听)"
-_HAN_ORDERS = "提示词?|指令|指示|系统|规则|提示詞|系統|規則|设定|限制"
 
 PATTERNS = tuple(
     (rule, re.compile(pattern))
@@ -30,39 +26,35 @@ PATTERNS = tuple(
         ("control_text", r"\[/?\s*(?:inst|sys|system|user|assistant|think)\s*\]|<</?sys>>|</?s>|<(?:start|end)_of_turn>"),
         ("control_text", rf"{_PREFIX}(?:{_ROLES})[*_\"']{{0,3}}\s*:"),
         ("control_text", rf"{_PREFIX}(?:{_HAN_ROLES})[*_\"']{{0,3}}\s*:"),
-        ("control_text", r"\b(?:search|click|buy|terminate|finish|think|answer|open|select)(?:\s*\[|\()|(?:搜索|点击|购买)\s*\["),
         ("control_text", r"\{\s*[\"']?\w+[\"']?\s*:|[\"'](?:arguments|parameters|tool_calls?|function|name)[\"']\s*:"),
-        ("control_text", rf"\b{_DISOBEY}\b[^.\n]{{0,40}}\b{_ORDERS}\b"),
-        ("control_text", r"\b(?:instructions?|prompts?|guidelines)\b[^.\n]{0,40}\b(?:ignored|disregarded|forgotten|overridden|void)\b"),
-        ("control_text", r"\bignor\w*\b[^.\n]{0,40}\b(?:instru[ck]\w+|anweisung\w*|consignes?)\b"),
-        ("control_text", rf"(?:{_HAN_DISOBEY})[^。\n]{{0,12}}(?:{_HAN_ORDERS})"),
         ("control_text", r"(?:指令|提示词|规则|指示)[^。\n]{0,6}(?:作废|失效|无效|不算|取消)|你现在是|从现在(?:起|开始)[^。\n]{0,4}你|开发者模式|越狱"),
-        ("control_text", r"\byou are now\b|\bnew instructions\b|\b(?:system|developer) (?:prompt|message|mode)\b|系统提示|\bjailbreak\w*|\bdo anything now\b"),
-        ("control_text", r"\b(?:reveal|print|repeat|show|leak|output)\b[^.\n]{0,30}\b(?:your|hidden|initial)\b[^.\n]{0,20}\b(?:prompt|instructions|reasoning|rules)\b"),
-        ("markup", r"<[a-z/!?][^>]{0,200}>|<!--|!?\[[^\]\n]*\]\s?[(\[:]|`{3,}|~{3,}|&#?\w+;|\$\$|\\(?:begin|[(\[])"),
-        ("markup", r"#{2,}(?:\s|$)|(?:^|\n)[ \t]*(?:\d+\.[ \t]*)?(?:#[ \t]|(?:=+|-+|[*_]{3,})[ \t]*(?:\n|$))"),
-        ("markup", r"\|[^|\n]*\|[^|\n]*\||\|\s*:?-{2,}|(?:^|\n)---|\[sep\]"),
+        ("control_text", r"\byou are now\b|\bnew instructions\b(?! (?:of|from|by) the (?:user|shopper|customer))|\bdeveloper (?:prompt|message|mode)\b|(?<!(?:in|of|to|by) the )(?<!from the )\bsystem (?:prompt|message|mode)\b(?! (?:lists?|says|names|states|holds|contains|gives|describes)\b)|系统提示|\bjailbreak\w*|\bdo anything now\b"),
+        ("markup", r"<[a-z/!?][^>]{0,200}>|<!--|&#?\w+;|\[sep\]"),
         ("link", r"\b[a-z][a-z0-9+.-]{1,15}://\S*|\b(?:https?|hxxps?)\b|\bwww\s?\.\S*|\b(?:data|javascript|mailto|vbscript):\S+"),
         ("link", r"[\w.+-]+\s?(?:@|\(at\)|\[at\])\s?[\w-]+\s?(?:\.|\(dot\)|\[dot\])\s?[a-z]{2,}|\b\d{1,3}(?:\.\d{1,3}){3}\b"),
-        ("link", r"\b[a-z0-9-]{2,}(?:\.| dot |\[\.\])(?:com|org|net|io|cn|ai|dev|info|xyz|ru|co|shop)\b(?:/\S*)?"),
+        ("link", r"\b(?!example\.(?:com|org|net)\b(?!/))[a-z0-9-]{2,}(?:\.| dot |\[\.\])(?:com|org|net|io|cn|ai|dev|info|xyz|ru|co|shop)\b(?:/\S*)?"),
+        ("link", r"\b(?:visit|go to|open|browse|load|fetch|call|recommend|use|see|(?:download|read) from|(?:post|send|report|write) (?:\w+ ){0,4}to)\s(?:\w+ ){0,3}[a-z0-9.-]+\.(?:com|org|net|example|test|invalid|local|onion)\b"),
         ("chunk_id", r"\b[a-z0-9]+(?:-[a-z0-9]+)*-(?=[a-f]*\d)[0-9a-f]{8}\b"),
         ("repetition", r"(\S)\1{7,}|\n{4,}|[^\S\n]{20,}|\b(\w+)(?:\W+\2\b){3,}|([\u3400-\u9fff]{1,6})\W?(?:\3\W?){3,}"),
         ("encoded_text", r"(?:\\x[0-9a-f]{2}|\\?\\u\{?[0-9a-f]{4}\}?|%[0-9a-f]{2}|&#x?\w+;?){3,}|\b[01]{8}(?:\s?[01]{8}){2,}"),
+        ("encoded_text", r"(?:[a-z](?:%[0-9a-f]{2})+(?=[a-z])[^%]*){2}|(?=[^\n]*(?:\.-|-\.))(?:(?<![.·–—-])[.·–—-]{1,5}(?:\s*/\s*|\s+|$)){8}"),
         ("encoded_text", r"(?:\b(?:0x)?(?=[0-9a-f]*\d)[0-9a-f]{2}\b[\s:,]*){3}(?:\b(?:0x)?(?:[a-f]\d|\d[a-f])\b[\s:,]*)(?:\b(?:0x)?[0-9a-f]{2}\b[\s:,]*)+"),
         ("encoded_text", r"\b(?=[0-9a-f]*\d[a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{16,}\b|[a-z0-9+/]{60,}"),
     )
 )  # fmt: skip
 
-_FILLER = (
-    "all|any|every|each|of|the|these|those|your|my|our|its|previous|prior|above|earlier|preceding|foregoing|former"
-    "|past|system|developer|original|initial|other|given|safety|hidden"
+LAYOUT = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"!?\[[^\]\n]*\]\s?[(\[:]|`{3,}|~{3,}|\$\$|\\(?:begin|[(\[])",
+        r"#{2,}(?:\s|$)|(?:^|\n)[ \t]*(?:\d+\.[ \t]*)?(?:#[ \t]|(?:=+|-+|[*_]{3,})[ \t]*(?:\n|$))",
+        r"\|[^|\n]*\|[^|\n]*\||\|\s*:?-{2,}|(?:^|\n)---",
+    )
 )
-_SQUASHED = re.compile(
-    rf"(?:ignor(?:e|ing)|disregard|forget|override|bypass|(?:donot|dont|never|stop)(?:follow|obey)(?:ing)?)(?:{_FILLER})*"
-    rf"(?:instruct|prompt|guideline|directive)|system(?:prompt|message)|developermode|newinstructions|youarenow"
-    rf"|(?:{_HAN_DISOBEY})(?:以上|上面|前面|之前|先前|所有|全部|一切|任何|的|你|系统|原有|这些|那些)*(?:{_HAN_ORDERS})"
+"""Markup, unless it stands in a code block or is a small table (`firewall_layout`)."""
+_CALL = re.compile(
+    r"\b(?:search|click|buy|terminate|finish|think|answer|open|select)(?:\s*\[|\()|(?:搜索|点击|购买)\s*\["
 )
-_LEET = [str.maketrans("0134578@$!|€", f"o{one}eastba{'s'}{one}{one}e") for one in "il"]
 _BLOB = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9+/_-]{6,}={0,2}")
 _LONG_BLOB = 20
 _BLOBS = 3
@@ -74,22 +66,17 @@ def pattern_violations(reading: Reading) -> Iterator[tuple[str, str]]:
     for rule, pattern in PATTERNS:
         if match := pattern.search(reading.text):
             yield rule, reading.span(*match.span())
-    for table in _LEET:
-        leet = reading.text.translate(table)
-        kept = [i for i, c in enumerate(leet) if c.isalnum()]
-        yield from _disobedience(reading, "".join(leet[i] for i in kept), kept)
-    letters, places = reading.squashed
-    yield from _disobedience(reading, letters[::-1], places[::-1])
-    yield from _disobedience(reading, codecs.encode(letters, "rot13"), list(places))
+    if call := _CALL.search(without_code_calls(reading.text)):
+        yield "control_text", reading.span(*call.span())
+    plain = without_layout(reading.text)
+    for pattern in LAYOUT:
+        if match := pattern.search(plain):
+            yield "markup", reading.span(*match.span())
+    if letters := spelled(reading.text):
+        yield "encoded_text", letters
     yield from (("encoded_text", span) for span in _blobs(reading.raw))
     if _repeats(reading):
         yield "repetition", reading.raw
-
-
-def _disobedience(reading: Reading, text: str, places: "list[int] | tuple[int, ...]") -> Iterator[tuple[str, str]]:
-    if match := _SQUASHED.search(text):
-        ends = sorted((places[match.start()], places[match.end() - 1]))
-        yield "control_text", reading.span(ends[0], ends[1] + 1)
 
 
 def _blobs(raw: str) -> Iterator[str]:

@@ -12,9 +12,13 @@ _CENTS = r"(?:\s*(?:and\s*)?(\d{1,2})\s*(?:cents?\b|角|毛|分))?"
 _ABOUT = r"(?:\b(?:budget|priced?|prices|costs?|spend|pay|paid|worth)\b|预算|价格|售价|花费|单价)"
 _FIRST = r"(?<![\d.])(?!(?<=\d,)\d{3}(?!\d))"  # a comma may stand before an amount, but not one that groups its digits
 _NO_COUNT = r"(?!\d|\s*(?:%|percent|stars?|results?|pages?))"
+_APART = r"\d(?:\s\d)+(?:\s?[.,]\s?\d(?:\s?\d)?)?|\d+\s?[.,]\s?\d\s\d"  # digits with blanks between them
 _DIGITS = (
     re.compile(rf"(?:{_CURRENCY})\s*({_NUMBER})()(?!\d)"),
     re.compile(rf"{_FIRST}({_NUMBER})\s*(?:{_UNIT}){_CENTS}"),
+    re.compile(rf"(?:(?:{_CURRENCY})\s*|{_ABOUT}[^.,;:!?。，；\d\n]{{0,16}})(?<![\d.])({_APART})()(?![\d])"),
+    re.compile(rf"(?<![\d.])({_APART})\s*(?:{_UNIT})()"),
+    re.compile(r"(?<![\d.,])(\d(?:\s?\d){0,4}\s?[.,]\s?\d\s\d)()(?!\d|\s\d)"),
     re.compile(rf"{_FIRST}(\d+\s?[.,]\s?\d{{2}})()(?!\d|[.,]\d|\s*%)"),
     re.compile(rf"{_ABOUT}[^.,;:!?。，；\d\n]{{0,16}}(?<![\d.])({_NUMBER})(){_NO_COUNT}"),
     re.compile(rf"{_ABOUT}\s*[,:]\s*({_NUMBER})(){_NO_COUNT}"),
@@ -55,9 +59,21 @@ _SPELLED = re.compile(
     rf"(?:\s*(dollars?|euros?|pounds?|yuan|bucks?)\b(?:[\s,]+(?:and\s+)?((?:{_ENGLISH})(?:[\s-]+(?:{_ENGLISH}))*)"
     rf"(?:\s+cents?)?\b)?)?"
 )
+_RUN = rf"(?:{_ENGLISH})(?:[\s-]+(?:and[\s-]+)?(?:{_ENGLISH}))*"
+_DIGIT_WORD = "|".join(["zero", "oh", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
+_POINT = re.compile(
+    rf"(?<![\d.,])\b({_RUN}|\d+)\s+(?:point|dot|comma)\s+"
+    rf"(\d{{1,2}}(?!\d)|(?:{_DIGIT_WORD})(?:[\s-]+(?:{_DIGIT_WORD}))?\b(?![\s-]+(?:{_ENGLISH})\b)|{_RUN}\b)"
+)
+_MINOR = re.compile(rf"(?<![\d.,])(\d{{3,6}}|\b{_RUN})\s*(?:cents?\b|pence\b|pennies\b|¢|分(?![钟之米类店辨贝期]))")
+_STATED = re.compile(rf"{_ABOUT}[^.,;:!?。，；\d\n]{{0,16}}?\b({_RUN})\b{_NO_COUNT}")
 _HAN_DIGITS = {c: i for i, c in enumerate("零一二三四五六七八九")} | {"两": 2, "〇": 0}
 _HAN_SCALES = {"十": 10, "百": 100, "千": 1000, "万": 10_000}
 _HAN_NUMBER = "零一二三四五六七八九两〇十百千万"
+_HAN_POINT = re.compile(rf"([{_HAN_NUMBER}]+)点([零一二三四五六七八九〇]{{2}})(?![零一二三四五六七八九〇])")
+_HAN_STATED = re.compile(
+    rf"(?:预算|价格|售价|花费|单价)[^，。；\d{_HAN_NUMBER}\n]{{0,6}}([{_HAN_NUMBER}]{{2,}})(?![{_HAN_NUMBER}]|个|件|次|页|点|分之)"
+)
 _HAN_SPELLED = re.compile(
     rf"([{_HAN_NUMBER}]+)(?:点([零一二三四五六七八九]{{1,2}}))?\s*[元块圆](?:钱|([一二三四五六七八九])[角毛]?)?([一二三四五六七八九])?分?"
 )
@@ -66,9 +82,10 @@ _HAN_SPELLED = re.compile(
 def amounts(text: str) -> Iterator[tuple[float, int, int]]:
     """Yield value, start and end of every amount in a folded text.
 
-    A bare whole number is an amount only beside a currency or a word such as "budget"; spelled-out numbers only
-    beside a currency, or in the form "twelve ninety-nine".
+    A bare whole number is an amount only beside a currency or a word such as "budget", in digits or in words;
+    spelled-out ones also in the form "twelve ninety-nine" or "twelve point nine nine".
     """
+    yield from _spoken(text)
     for pattern in _DIGITS:
         for match in pattern.finditer(text):
             for number in _numbers(match[1]):
@@ -81,6 +98,39 @@ def amounts(text: str) -> Iterator[tuple[float, int, int]]:
         tenths = match[2] or f"{match[3] or '零'}{match[4] or ''}"
         cents = "".join(str(_HAN_DIGITS[c]) for c in tenths).ljust(2, "0")
         yield round(_han(match[1]) + int(cents) / 100, 2), match.start(), match.end()
+
+
+def _spoken(text: str) -> Iterator[tuple[float, int, int]]:
+    """Yield amounts that are read out: with a point, all in cents, or a whole number after a word such as "budget"."""
+    for match in _POINT.finditer(text):
+        yield round(_whole(match[1]) + _hundredths(match[2]) / 100, 2), match.start(), match.end()
+    for match in _MINOR.finditer(text):
+        yield round(_whole(match[1]) / 100, 2), match.start(), match.end()
+    for match in _STATED.finditer(text):
+        yield float(_whole(match[1])), match.start(), match.end()
+    for match in _HAN_POINT.finditer(text):
+        cents = "".join(str(_HAN_DIGITS[c]) for c in match[2])
+        yield round(_han(match[1]) + int(cents) / 100, 2), match.start(), match.end()
+    for match in _HAN_STATED.finditer(text):
+        yield float(_han(match[1])), match.start(), match.end()
+
+
+def _whole(number: str) -> int:
+    return int(number) if number.isdigit() else _english(_split(number))
+
+
+def _hundredths(tail: str) -> int:
+    """Return what stands after a point, in hundredths: 9, 99, "nine", "nine nine" or "ninety-nine"."""
+    if tail.isdigit():
+        return int(tail.ljust(2, "0"))
+    digits = [str(_SMALL.get(word, 0)) for word in _split(tail)]
+    if all(len(digit) == 1 for digit in digits):
+        return int("".join(digits)[:2].ljust(2, "0"))
+    return _english(_split(tail))
+
+
+def _split(words: str) -> list[str]:
+    return [word for word in re.split(r"[\s-]+", words) if word != "and"]
 
 
 def stated_amounts(texts: Iterable[str]) -> Iterator[float]:
@@ -104,7 +154,7 @@ def _read(number: str) -> float:
 
 
 def _spelled(match: re.Match[str]) -> Iterator[float]:
-    words = [word for word in re.split(r"[\s-]+", match[1]) if word != "and"]
+    words = _split(match[1])
     if match[2]:
         cents = _english(re.split(r"[\s-]+", match[3])) if match[3] else 0
         yield round(_english(words) + cents / 100, 2)

@@ -37,7 +37,7 @@ _SPECIAL = {"ı": "i", "ø": "o", "đ": "d", "ł": "l", "\u2044": "/", "\u2215":
 _EAST = frozenset({"CJK", "HIRAGANA", "KATAKANA", "HALFWIDTH", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC"})
 _UNITS = frozenset("µμΩΩ°")  # noqa: RUF001
 _LETTERS = re.compile(r"[^\W\d_]+")
-_ENCLOSED_RUN = re.compile("[\u249c-\u24e9\U0001f110-\U0001f1ff]{3,}")
+_ENCLOSED_RUN = re.compile("[\u00b2\u00b3\u00b9\u2070-\u2089]{2,}|[\u249c-\u24e9\U0001f110-\U0001f1ff]{3,}")
 
 
 class _Folds(dict[int, str]):
@@ -156,8 +156,9 @@ def disguised_words(raw: str) -> Iterator[str]:
         word = match[0]
         if word.isascii():
             continue
-        scripts = {_script(c) for c in word if c not in _UNITS} - {"EAST"}
-        looks_latin = "LATIN" not in scripts and all(fold(c).isascii() for c in word if c not in _UNITS)
+        letters = [c for c in word if c not in _UNITS and c.isalpha()]  # a power or a fraction, as in m², is none
+        scripts = {_script(c) for c in letters} - {"EAST"}
+        looks_latin = "LATIN" not in scripts and all(fold(c).isascii() for c in letters)
         if len(scripts) > 1 or "SYMBOL" in scripts or (scripts and latin and looks_latin and len(word) > 1):
             yield word
     yield from (match[0] for match in _ENCLOSED_RUN.finditer(raw))

@@ -150,8 +150,9 @@ class Sieve:
         return self._refuses_nothing(proposal, self._rejections(proposal, accepted))
 
     def _rejections(self, proposal: Proposal, accepted: Sequence[Chunk]) -> tuple[Rejection, ...]:
-        """Inspect beside the chunks that a proposal does not replace, and those that were accepted before it."""
-        return self.firewall.inspect_edit(proposal.chunks, self.skill, proposal.targets, accepted)
+        """Inspect a proposal's own words, and its chunks beside those that it leaves and those accepted before it."""
+        words = self.firewall.inspect_reasons((proposal.root_cause, proposal.expected_effect))
+        return words or self.firewall.inspect_edit(proposal.chunks, self.skill, proposal.targets, accepted)
 
     def _stands_beside(self, proposal: Proposal) -> bool:
         found = self.firewall.inspect_together(proposal.chunks, self._side_by_side)
