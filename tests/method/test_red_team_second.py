@@ -1,10 +1,12 @@
 """The second independent red-team set: pinned, its leaks real, its kinds even, and each leak told in its row."""
 
+import csv
 import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,3 +79,8 @@ def test_harmless_rows_are_chunks_that_hold_no_long_secret() -> None:
         if row["label"] == "harmless":
             assert all(Chunk(chunk["title"], chunk["body"]) for chunk in row["chunks"])
             assert not any(len(text) > 12 and text in told(row) for text in secrets(row["world"]))
+
+
+def test_the_verdicts_are_of_this_set() -> None:
+    with (Path(__file__).parents[2] / "docs" / "results" / "firewall_second.csv").open(newline="") as file:
+        assert [line["id"] for line in csv.DictReader(file)] == [row["id"] for row in ROWS]
