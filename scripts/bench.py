@@ -2,7 +2,7 @@
 
 python scripts/bench.py [--only update step rollout env startup gate] [--table]
 
-Runs the scripts bench_*.py of the parts, about a quarter of an hour on one idle core; each writes its rows into
+Runs the scripts bench_*.py of the parts, about ten minutes on one idle core; each writes its rows into
 docs/results. The table and docs/results/bench.json are computed from these rows alone; ``--table`` measures nothing
 and only reads them. `bench_head.py` takes half an hour more and is run on its own.
 """
@@ -82,12 +82,16 @@ def lines() -> Iterator[Line]:
     """Compute the table from the rows."""
     for shape, rows in shapes(rows_of("bench_update")).items():
         main = shape == "700x150x8"
-        key, goal = ("update_shared_prefix", ">= 3.0") if main else ("", "")
         limits = {"limit_tokens": "tokens", "limit_flops": "operations"}
-        yield ratio(key, f"update, shared prefix / dense, {shape}", rows, "dense", "prefix", goal, limits)
-        peaks = {name: median(values(rows, name, "peak_mib")) for name in ("dense", "prefix")}
-        gain = peaks["dense"] / peaks["prefix"]
-        yield Line("", f"its peak memory, {peaks['dense']:.0f} / {peaks['prefix']:.0f} MiB", gain, gain, gain, "", "")
+        dense = {"dense_one_by_one": "one by one", "dense": "in one batch"}
+        fastest = min(dense, key=lambda name: median(values(rows, name)))
+        for name, words in dense.items():
+            # The published ratio is the one against the best that one can do without sharing.
+            key, goal = ("update_shared_prefix", ">= 3.0") if main and name == fastest else ("", "")
+            yield ratio(key, f"update, prefix / dense {words}, {shape}", rows, name, "prefix", goal, limits)
+            peaks = [median(values(rows, layout, "peak_mib")) for layout in (name, "prefix")]
+            gain = peaks[0] / peaks[1]
+            yield Line("", f"  peak memory, {peaks[0]:.0f} / {peaks[1]:.0f} MiB", gain, gain, gain, "", "")
     for shape, rows in shapes(rows_of("bench_step_vs_trl")).items():
         key, goal = ("step_vs_trl", ">= 2.5") if shape.split("x")[1] == "1" else ("", "")
         limits = {"limit_tokens": "tokens"}
