@@ -179,7 +179,9 @@ def test_run_compiles_files_and_held_out_streams_and_says_what_it_did(trained, t
     assert skill.hash == log[-1]["skill"]
     invalid = sum(bool(row["invalid"]) for row in log)
     taken = sum(not row["invalid"] and row["action"] != "NOOP" for row in log)
-    assert f"files: 2 steps, {taken} edits, {invalid} invalid, {len(skill.chunks)} chunks\n" in out
+    reasons = Counter(row["invalid"] for row in log if row["invalid"])
+    why = f" ({', '.join(f'{number} {reason}' for reason, number in reasons.most_common())})" if reasons else ""
+    assert f"files: 2 steps, {taken} edits, {invalid} invalid{why}, {len(skill.chunks)} chunks\n" in out
     status, _, err = said(capsys, *files, "--out", str(out_file))
     assert status == 2 and err.count("\n") == 1 and "exists already" in err
 

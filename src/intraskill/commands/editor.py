@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -138,13 +139,17 @@ def _sft(arguments: argparse.Namespace, config: Config) -> int:
 
 def _run(arguments: argparse.Namespace, overrides: list[str], compose: Compose, config_beside: ConfigBeside) -> int:
     from intraskill.editor.compiling import compile_files, compile_held_out
+    from intraskill.editor.trained import TINY, TINY_EXPERIMENT
     from intraskill.method.skill import Skill, parse_skill
     from intraskill.provenance import skill_file
     from intraskill.report.live import monitor
 
     ckpt, out = Path(arguments.ckpt), Path(arguments.out)
-    if not ckpt.is_dir():
-        raise ConfigError(f"--ckpt {ckpt} is not a directory; give a run of editor train, or a model directory")
+    if arguments.ckpt == TINY:
+        if not any(word.startswith("+exp=") for word in overrides):
+            overrides = [f"+exp={TINY_EXPERIMENT}", *overrides]
+    elif not ckpt.is_dir():
+        raise ConfigError(f"--ckpt {ckpt} is not a directory; give a run of editor train, a model directory, or {TINY}")
     trained = (ckpt / "plan.json").is_file()
     config = config_beside(ckpt, overrides) if trained else compose([*overrides, f"policy.path={ckpt}"])
     checkpoint = ckpt / "editor" / "checkpoint" if trained else None
@@ -161,8 +166,10 @@ def _run(arguments: argparse.Namespace, overrides: list[str], compose: Compose, 
     for one in found:
         rows = one.log
         taken = sum(not row["invalid"] and row["action"] != "NOOP" for row in rows)
+        reasons = Counter(row["invalid"] for row in rows if row["invalid"])
+        why = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
         sys.stdout.write(
-            f"{one.stream}: {len(rows)} steps, {taken} edits, {sum(bool(row['invalid']) for row in rows)} invalid, "
+            f"{one.stream}: {len(rows)} steps, {taken} edits, {reasons.total()} invalid{f' ({why})' * bool(why)}, "
             f"{len(one.skill.chunks)} chunks\n"
         )
     sys.stdout.write(f"Written: {out}\n")
