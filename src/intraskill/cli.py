@@ -6,6 +6,7 @@ that needs them.
 
 import argparse
 import difflib
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -38,7 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args([word for word in words if not OVERRIDE.match(word)])
     command: Command = arguments.command
     try:
-        return command(arguments, overrides)
+        status = command(arguments, overrides)
+        sys.stdout.flush()
+        return status
     except WaitsForPerson as waiting:
         sys.stdout.write(f"{waiting}\n")
         return main(words) if sys.stdin.isatty() and waiting.ask() else 0
@@ -48,6 +51,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("\nintraskill: stopped; the same command continues from the last saved step\n")
         return 130
+    except BrokenPipeError:
+        if not _reader_left():
+            raise
+        return 141
+
+
+def _reader_left() -> bool:
+    """Whether whoever read the output is gone, as in ``… | head``; what is left of it then goes nowhere."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False
 
 
 def _parser() -> argparse.ArgumentParser:
