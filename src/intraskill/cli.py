@@ -247,6 +247,9 @@ def _eval(arguments: argparse.Namespace, overrides: list[str]) -> int:
 
 def _report(arguments: argparse.Namespace, overrides: list[str]) -> int:
     _no_overrides(overrides)
+    if (Path(arguments.run) / "editor").is_dir():
+        editor.print_tables(Path(arguments.run))
+        return 0
     from intraskill.report.summary import write_summary
     from intraskill.report.tables import print_report
 

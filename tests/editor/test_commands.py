@@ -1,6 +1,7 @@
 """`intraskill editor` from the command line, on planted worlds with a tiny random model."""
 
 import json
+import shutil
 from collections import Counter
 from dataclasses import replace
 
@@ -132,6 +133,20 @@ def test_train_says_how_many_edit_states_named_no_query(trained):
         "with rewards that differ, learnt from": str(sum(row["editor/groups_used"] for row in rows)),
         "answers without a reward for faults": "0",
     }
+
+
+def test_report_prints_the_tables_of_an_editor_again(trained, capsys):
+    root, _, out = trained
+    status, again, err = said(capsys, "report", str(root))
+    assert (status, err) == (0, "") and again == out.split("Trials:")[0]
+
+
+def test_run_refuses_a_run_without_a_finished_editor(trained, tmp_path, capsys):
+    (tmp_path / "other").mkdir()
+    shutil.copy(trained[0] / "plan.json", tmp_path / "other")
+    status, _, err = said(capsys, "editor", "run", "--ckpt", str(tmp_path / "other"), "--out", str(tmp_path / "skills"))
+    assert status == 2 and "is no finished run of editor train" in err
+    assert not (tmp_path / "skills").exists()
 
 
 def test_traces_are_written_as_asked_and_the_same_each_time(editing_place, tmp_path, capsys):

@@ -58,13 +58,13 @@ def _amount(parser: argparse.ArgumentParser) -> None:
 def _train(arguments: argparse.Namespace, config: Config) -> int:
     from rich.console import Console
 
-    from intraskill.report.editor import editor_plan, editor_tables
+    from intraskill.report.editor import editor_plan
     from intraskill.runtime.distributed_settings import launched
 
-    console, leads = Console(), launched().rank == 0
+    leads = launched().rank == 0
     if arguments.dry_run:
         if leads:
-            console.print(editor_plan(config), highlight=False)
+            Console().print(editor_plan(config), highlight=False)
         return 0
     from intraskill.editor.assembly import environment_of
     from intraskill.editor.training import train_editor
@@ -75,14 +75,24 @@ def _train(arguments: argparse.Namespace, config: Config) -> int:
         run = run_together(config, train_editor, environment_of, watcher)
     if run is None:
         return 0
-    for table in editor_tables(run.root):
-        console.print(table, highlight=False)
+    print_tables(run.root)
     trials = run.trials
     sys.stdout.write(f"Trials: {trials.asked} asked of the worker, {trials.found} known already\n")
     if trials.faults:
         sys.stdout.write(f"{len(trials.faults)} trials without a score, the last: {trials.faults[0]}\n")
     sys.stdout.write(f"Next: intraskill editor run --ckpt {run.root} EVIDENCE… --out skill.md\n")
     return 0
+
+
+def print_tables(root: Path) -> None:
+    """Print what an editor's run did so far."""
+    from rich.console import Console
+
+    from intraskill.report.editor import editor_tables
+
+    console = Console()
+    for table in editor_tables(root):
+        console.print(table, highlight=False)
 
 
 def _checked_amount(arguments: argparse.Namespace) -> None:
@@ -143,6 +153,7 @@ def _run(arguments: argparse.Namespace, overrides: list[str], compose: Compose, 
     from intraskill.method.skill import Skill, parse_skill
     from intraskill.provenance import skill_file
     from intraskill.report.live import monitor
+    from intraskill.runtime.run_directory import is_sealed
 
     ckpt, out = Path(arguments.ckpt), Path(arguments.out)
     if arguments.ckpt == TINY:
@@ -151,6 +162,11 @@ def _run(arguments: argparse.Namespace, overrides: list[str], compose: Compose, 
     elif not ckpt.is_dir():
         raise ConfigError(f"--ckpt {ckpt} is not a directory; give a run of editor train, a model directory, or {TINY}")
     trained = (ckpt / "plan.json").is_file()
+    if trained and not is_sealed(ckpt / "editor"):
+        raise ConfigError(
+            f"--ckpt {ckpt} is no finished run of editor train (no editor/DONE); finish the editor's training first, "
+            "or give another run"
+        )
     config = config_beside(ckpt, overrides) if trained else compose([*overrides, f"policy.path={ckpt}"])
     checkpoint = ckpt / "editor" / "checkpoint" if trained else None
     skill = parse_skill(skill_file(arguments.skill).read_text(encoding="utf-8")) if arguments.skill else Skill("")
