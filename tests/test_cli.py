@@ -57,8 +57,10 @@ def test_a_dry_run_prints_the_published_plan_without_a_gpu(capsys):
     assert plan(Config(), {"skill_validation": 100}).gate_rollouts == 3 * 3 * 100
 
 
-@pytest.mark.parametrize("words", [["skill", "show"], ["report"]])
-def test_a_reader_that_leaves_early_gets_no_traceback(finished, words):
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("words", [["skill", "lint"], ["report"]])
+def test_a_reader_that_leaves_early_gets_no_traceback(finished, monkeypatch, words, unbuffered):
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     command = [sys.executable, "-m", "intraskill", *words, str(finished)]
     reader, writer = os.pipe()
     os.close(reader)

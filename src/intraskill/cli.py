@@ -8,6 +8,7 @@ import argparse
 import difflib
 import os
 import re
+import select
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -59,12 +60,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _reader_left() -> bool:
     """Whether whoever read the output is gone, as in ``… | head``; what is left of it then goes nowhere."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return True
-    return False
+    output = select.poll()
+    output.register(sys.stdout.fileno(), 0)
+    if not output.poll(0):  # errors are told unasked
+        return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return True
 
 
 def _parser() -> argparse.ArgumentParser:
