@@ -18,7 +18,7 @@ WORLDS = ("published", "published, still checkpoint", "lower correlation", "grad
 COUNTED = tuple(world for world in WORLDS if world != "published, still checkpoint")
 """Without history in a design the published world is the same one, training or not; it counts once."""
 IN_A_RUN = "mirrored, balanced, paired_ols"
-"""What `intraskill run` can play: it always plays the bare arm, so a mirrored gate takes three rollouts per task."""
+"""What `intraskill train` can play: it always plays the bare arm, so a mirrored gate takes three rollouts per task."""
 ESTIMATORS = ("paired_ols", "paired_ols_intercept", "ancova", "masked_ols", "covariate (H)", "covariate (H, B)")
 
 
@@ -182,8 +182,8 @@ def answer() -> str:
         ]
     played = {world: by_key[world, IN_A_RUN] for world in COUNTED}
     lines += [
-        "- **At most 0.40 when every rollout counts, in a run of the package**: `intraskill run` plays the bare arm in "
-        "every gate, so a mirrored gate takes two masked runs and one bare run of each task: "
+        "- **At most 0.40 when every rollout counts, in a run of the package**: `intraskill train` plays the bare "
+        "arm in every gate, so a mirrored gate takes two masked runs and one bare run of each task: "
         f"{worth(played['published'], 'all_counted')} in the published situation ({IN_A_RUN}). "
         f"{met_in(played.values(), 'all_counted')}"
     ]

@@ -1,6 +1,7 @@
 """The command line: verbs, flags mixed with overrides, and one clear error for each kind of bad input."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -54,6 +55,18 @@ def test_a_dry_run_prints_the_published_plan_without_a_gpu(capsys):
     found = plan(Config())
     assert found.train_rollouts == 2 * 20 * 8 * 8 and found.gate_rollouts is None
     assert plan(Config(), {"skill_validation": 100}).gate_rollouts == 3 * 3 * 100
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("words", [["skill", "lint"], ["report"]])
+def test_a_reader_that_leaves_early_gets_no_traceback(finished, monkeypatch, words, unbuffered):
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
+    command = [sys.executable, "-m", "intraskill", *words, str(finished)]
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert done.stderr == "" and done.returncode in (1, 141)  # rich, which prints the tables, says 1
 
 
 def test_flags_and_overrides_mix_in_any_order(capsys):
@@ -246,6 +259,8 @@ def test_a_draft_with_a_duplicate_chunk_is_refused_before_anything_runs(capsys, 
         (["report", "/absent", "seed=1"], "takes no overrides"),
         (["skill", "show", "/absent"], "neither a skill file nor a run"),
         (["eval", "--ckpt", "/absent"], "holds no checkpoint"),
+        (["editor", "run", "--ckpt", "absent", "--out", "s"], "a model directory, or tiny_editor"),
+        (["editor", "train"], "+exp=editor_tiny sets all three"),
     ],
 )
 def test_bad_input_is_one_sentence_and_status_two(capsys, tmp_path, monkeypatch, words, message):
@@ -283,6 +298,46 @@ def test_doctor_says_what_is_here_and_what_is_missing(capsys, tmp_path):
     assert status == 1 and "NO  policy.path=/absent" in out
 
 
+@pytest.mark.parametrize(
+    ("address", "key", "status", "line"),
+    [
+        ("https://api.example.com/v1", "", 1, "NO  API key in $A_KEY"),
+        ("https://api.example.com/v1", "k", 0, "ok  API key in $A_KEY"),
+        ("http://127.0.0.1:8000/v1", "", 0, "ok  no API key in $A_KEY, which is right if the server"),
+    ],
+)
+def test_doctor_wants_a_key_of_a_provider_and_not_of_a_server_of_ones_own(
+    capsys, tmp_path, monkeypatch, address, key, status, line
+):
+    monkeypatch.setenv("A_KEY", key)
+    words = ["proposer.name=openai", "proposer.model=m", "proposer.api_key_env=A_KEY", f"proposer.base_url={address}"]
+    found, out, _ = said(capsys, "doctor", "+exp=planted", f"run_dir={tmp_path}", *words)
+    assert found == status and line in out
+
+
+def test_a_ranking_of_one_chunk_is_refused_before_its_gate_is_paid(capsys, finished, tmp_path):
+    (tmp_path / "one.md").write_text("### One\n\nBe brief.\n")
+    words = ["--ckpt", str(finished), "--skill", str(tmp_path / "one.md"), "--out", str(tmp_path / "out"), "--ranking"]
+    status, out, err = said(capsys, "validate", *words)
+    assert (status, out) == (2, "") and "needs two chunks or more, and this skill has 1" in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_round_that_learnt_from_no_group_says_so(capsys, tmp_path):
+    sizes = "{train: 40, skill_validation: 48, model_dev: 20, test: 24}"
+    words = ["rounds=1", "grpo.steps_per_round=2", "env.options.baseline=0.0", "env.options.spread=0.0"]
+    words += [
+        f"env.options.tasks_per_split={sizes}",
+        "env.options.chunks=[]",
+        "coldstart.tasks=0",
+        "proposer.name=none",
+    ]
+    words += [f"run_dir={tmp_path / 'run'}"]
+    status, _, err = said(capsys, "train", "+exp=planted", *words)
+    assert status == 0 and "round 1: the weights did not move: in no group did reward differ\n" in err
+    assert said(capsys, "train", "+exp=planted", *words)[2].count("did not move") == 0
+
+
 @pytest.mark.parametrize("kind", [LiveMonitor, PlainMonitor])
 def test_progress_shows_stage_step_reward_and_speed(kind, capsys):
     with kind() as monitor:
@@ -292,6 +347,11 @@ def test_progress_shows_stage_step_reward_and_speed(kind, capsys):
         monitor.say("round 1: done")
     err = capsys.readouterr().err
     assert "round 1: done" in err and "round 1 · train" in err and "2/2" in err and "0.500 ± 0.100" in err
+    with kind() as monitor:
+        monitor.stage(None, "start_free", 1)
+        monitor.advance(1)
+    err = capsys.readouterr().err
+    assert "start free" in err and "round" not in err
 
 
 def test_the_configs_are_package_data_so_that_a_wheel_holds_them():

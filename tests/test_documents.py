@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from intraskill.cli import main
+
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -27,6 +29,16 @@ def test_every_module_that_a_document_names_exists(path: Path) -> None:
     named = re.findall(r"`intraskill\.([a-z_0-9.]+)`", path.read_text(encoding="utf-8"))
     files = [ROOT / "src" / "intraskill" / name.replace(".", "/") for name in named]
     assert [str(f) for f in files if not (f.with_suffix(".py").exists() or f.is_dir() or _member(f))] == []
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_every_command_that_a_document_names_exists(path: Path, capsys) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    verbs = re.findall(r"^ {4}([a-z]+)", capsys.readouterr().out, re.MULTILINE)
+    assert "train" in verbs
+    named = re.findall(r"(?:`|^\s*\$? ?)intraskill ([a-z]+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(set(named) - set(verbs)) == []
 
 
 def _member(path: Path) -> bool:

@@ -111,7 +111,7 @@ def test_halves_of_a_leak_in_a_persons_chunks_do_not_both_go_to_the_gate(root):
     assert rest not in proposals and ledger.entries[-1].fate is Fate.WAITING
 
 
-@pytest.mark.parametrize("text", ["### \n\nno title\n", "\udcff"])
+@pytest.mark.parametrize("text", ["### \n\nno title\n", "### No text\n", "\udcff"])
 def test_a_file_that_is_no_skill_stays_where_it_is_and_the_run_goes_on(root, text):
     (root / NEXT_SKILL).write_bytes(text.encode("utf-8", "surrogateescape"))
     notes = Notes()

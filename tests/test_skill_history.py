@@ -415,4 +415,4 @@ def test_a_proposal_that_the_ledger_keeps_away_is_shown_with_the_round_until_whi
     assert "in round 1 (" in away["reason"] and away["reason"].endswith("kept away until round 3")
     assert main(["skill", "log", str(root)]) == 0
     told = " ".join(capsys.readouterr().out.split())
-    assert told.count("kept away until round 3") == 1 and "no test ADD Hum a tune" in told
+    assert told.count("kept away until round 3") == 1 and "no test ADD Hum a tune by rules blocked" in told

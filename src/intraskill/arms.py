@@ -37,18 +37,19 @@ def bare_arm(
     return plan_arm(run, tasks, skill, BARE, address=address, repeats=repeats)
 
 
-def run_arm(run: Run, path: Path, round_index: int, episodes: Sequence[Episode]) -> tuple[Rollout, ...]:
+def run_arm(run: Run, path: Path, round_index: int | None, episodes: Sequence[Episode]) -> tuple[Rollout, ...]:
     """Run episodes into ``path`` at the learner's present weights, or read them when they are already there.
 
     A faulted episode is tried again with fresh seeds up to ``rollout.attempts`` times; what still fails stays a
-    fault. Tokens are dropped once counted; the public turns stay, as evidence.
+    fault. Tokens are dropped once counted; the public turns stay, as evidence. An arm of no round (``None``), as of an
+    evaluation with metrics of its own, counts there as round 0.
     """
     if not path.exists():
         _run_batches(run, path, round_index, episodes)
     return read_rollouts(path)
 
 
-def run_scored_arm(run: Run, path: Path, round_index: int, episodes: Sequence[Episode]) -> tuple[Rollout, ...]:
+def run_scored_arm(run: Run, path: Path, round_index: int | None, episodes: Sequence[Episode]) -> tuple[Rollout, ...]:
     """Do the same for an arm whose mean is reported.
 
     Raises:
@@ -73,9 +74,10 @@ def read_rollouts(path: Path) -> tuple[Rollout, ...]:
     return tuple(from_json(Rollout, row, path) for row in read_jsonl(path))
 
 
-def _run_batches(run: Run, path: Path, round_index: int, episodes: Sequence[Episode]) -> None:
+def _run_batches(run: Run, path: Path, round_index: int | None, episodes: Sequence[Episode]) -> None:
     log, batch, stage = PartialLog(path), run.config.rollout.batch, path.stem
-    run.metrics.rewind(round_index, stage)
+    number = round_index or 0
+    run.metrics.rewind(number, stage)
     lines = log.count()
     rows = log.keep(lines if lines == len(episodes) else lines // batch * batch)
     run.monitor.stage(round_index, stage, len(episodes))
@@ -90,7 +92,7 @@ def _run_batches(run: Run, path: Path, round_index: int, episodes: Sequence[Epis
         sampled_now += tokens
         run.monitor.advance(len(rows), tokens=tokens, note=reward_note([row["reward"] for row in rows]))
     elapsed = time.perf_counter() - began
-    run.metrics.log(round_index, stage, 0, arm_metrics(rows) | _timing(elapsed, sampled_now))
+    run.metrics.log(number, stage, 0, arm_metrics(rows) | _timing(elapsed, sampled_now))
     log.commit()
 
 

@@ -218,7 +218,7 @@ def policy_directory(path: str) -> Path:
     if not directory.is_dir():
         raise ConfigError(
             f"policy.path={path}: {directory} is not a directory; give one that holds config.json, or let "
-            "intraskill warmstart make it"
+            "intraskill warmstart (a policy) or intraskill editor sft (an editor) make it"
         )
     return directory
 

@@ -6,7 +6,9 @@ that needs them.
 
 import argparse
 import difflib
+import os
 import re
+import select
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -38,7 +40,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args([word for word in words if not OVERRIDE.match(word)])
     command: Command = arguments.command
     try:
-        return command(arguments, overrides)
+        status = command(arguments, overrides)
+        sys.stdout.flush()
+        return status
     except WaitsForPerson as waiting:
         sys.stdout.write(f"{waiting}\n")
         return main(words) if sys.stdin.isatty() and waiting.ask() else 0
@@ -48,6 +52,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("\nintraskill: stopped; the same command continues from the last saved step\n")
         return 130
+    except BrokenPipeError:
+        if not _reader_left():
+            raise
+        return 141
+
+
+def _reader_left() -> bool:
+    """Whether whoever read the output is gone, as in ``… | head``; what is left of it then goes nowhere."""
+    output = select.poll()
+    output.register(sys.stdout.fileno(), 0)
+    if not output.poll(0):  # errors are told unasked
+        return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return True
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -230,6 +248,9 @@ def _eval(arguments: argparse.Namespace, overrides: list[str]) -> int:
 
 def _report(arguments: argparse.Namespace, overrides: list[str]) -> int:
     _no_overrides(overrides)
+    if (Path(arguments.run) / "editor").is_dir():
+        editor.print_tables(Path(arguments.run))
+        return 0
     from intraskill.report.summary import write_summary
     from intraskill.report.tables import print_report
 

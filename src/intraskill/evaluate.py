@@ -190,7 +190,7 @@ def evaluate(
     planned = _planned(run, mode, repeats, shown, chosen)
     run, directory = at_directory(run, f"{planned.name}-{content_hash(planned.panel, run.config.seed)[:6]}")
     episodes = plan_arm(run, chosen, shown, frozenset(shown.ids), address=("eval", split), repeats=repeats)
-    rollouts = run_scored_arm(run, directory / "rollouts.jsonl", 0, episodes)
+    rollouts = run_scored_arm(run, directory / "rollouts.jsonl", None, episodes)
     found = replace(planned, rewards=task_means(rollouts), successes=task_success(rollouts))
     summary = {"reward": to_json(found.reward), "success": to_json(found.success)}
     write_json(directory / "eval.json", summary | {"evaluation": to_json(found)})

@@ -60,7 +60,7 @@ def imported(path: str, own: Mapping[str, str] = OWN, knob: str = "env.name") ->
         ConfigError: when there is none, whatever its import raises.
     """
     if path not in own and ":" not in path:
-        hint = nearest(path, own) or ";"
+        hint = nearest(path, own) or "."
         known = f"{', '.join(own)}, or 'package.module:factory'"
         raise ConfigError(f"{knob}={path} is no {knob.rpartition('.')[2]}{hint} There are: {known}")
     module, _, name = own.get(path, path).partition(":")
@@ -86,7 +86,7 @@ def _check(
         for key in [key for key in given if key not in takes]:
             if key in ("preset", "seed"):
                 raise ConfigError(f"{name} takes no {key}; a factory is called with preset=…, seed=… and env.options")
-            hint = nearest(key, takes) or ";"
+            hint = nearest(key, takes) or "."
             raise ConfigError(f"env.options do not fit {name}: it has no {key!r}{hint} It takes: {listed}")
     absent = [key for key, one in takes.items() if one.default is one.empty and key not in given]
     if absent:

@@ -56,10 +56,12 @@ class Turned:
     Attributes:
         entry: its line of the ledger.
         titles: of its new chunks, where the round still holds them.
+        author: ``person``, or the analyst's name.
     """
 
     entry: LedgerEntry
     titles: tuple[str, ...]
+    author: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +242,11 @@ def _read_version(number: int, directory: Path, before: Skill | None) -> Version
         skill_at(directory),
         {chunk.id: chunk for chunk in (*before.chunks, *(chunk for tried in edits for chunk in tried.edit.adds))},
         edits,
-        tuple(Turned(entry, titles.get(entry.edit_id, ())) for entry in entries if entry.edit_id not in met),
+        tuple(
+            Turned(entry, titles.get(entry.edit_id, ()), PERSON if entry.origin == PERSON else source["analyst"])
+            for entry in entries
+            if entry.edit_id not in met
+        ),
         decision,
         from_json(Contributions, read_json(contributions), contributions),
         curriculum["exposure"],

@@ -14,7 +14,7 @@ from pathlib import Path
 from intraskill.assembly import Run
 from intraskill.earlier_rounds import round_number, skill_at
 from intraskill.method.edits import Edit
-from intraskill.method.errors import ArtifactError, SkillFormatError
+from intraskill.method.errors import ArtifactError, SkillFormatError, offenders
 from intraskill.method.gate import Fate
 from intraskill.method.likeness import alike, terms_of
 from intraskill.method.proposals import PERSON, Ledger, Proposal
@@ -163,6 +163,10 @@ def _picked_up(run: Run, directory: Path, skill: Skill) -> PersonsEdits | None:
 def _edits_of(run: Run, skill: Skill, text: str) -> PersonsEdits:
     """Compare with the skill named, else the one that differs least, the latest of equals; carry the changes to S_t."""
     named, wanted = _CHANGES.match(text), parse_skill(_CHANGES.sub("", text))
+    if empty := [chunk.title for chunk in wanted.chunks if not chunk.body and chunk.id not in skill.ids]:
+        raise SkillFormatError(
+            f"chunks without text, {offenders(empty)}; write some under each heading, or take it out"
+        )
     sealed = {path.name: skill_at(path) for path in finished_rounds(run.root)}
     base = min(reversed(sealed), key=lambda name: len(set(sealed[name].ids) ^ set(wanted.ids)))
     base = named[1] if named and named[1] in sealed else base

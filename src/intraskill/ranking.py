@@ -73,6 +73,16 @@ class Ranking:
         )
 
 
+def check_ranked(chunks: int) -> None:
+    """Refuse to rank a skill of fewer than two chunks.
+
+    Raises:
+        ConfigError: for it.
+    """
+    if chunks < 2:
+        raise ConfigError(f"a ranking needs two chunks or more, and this skill has {chunks}")
+
+
 def validate_ranking(
     run: Run, source: Source, found: Validation, *, size: int | None = None, draws: int = 3
 ) -> tuple[Ranking, Path]:
@@ -112,8 +122,7 @@ def _arms(found: Validation, size: int | None, draws: int, seed: int) -> dict[st
     """Return the chunks of every arm; the order is by β̂ of the estimator that decides, a tie by id."""
     beta = found.contributions.by_chunk
     order = sorted(beta, key=lambda chunk_id: (-beta[chunk_id], chunk_id))
-    if len(order) < 2:
-        raise ConfigError(f"a ranking needs two chunks or more, and this skill has {len(order)}")
+    check_ranked(len(order))
     number = ceil(len(order) / 2) if size is None else size
     if not 1 <= number < len(order) or draws < 1:
         raise ConfigError(
@@ -136,7 +145,7 @@ def _earned(
     run: Run, directory: Path, arm: str, skill: Skill, shown: Sequence[ChunkId], tasks: Sequence[Task]
 ) -> dict[str, float]:
     episodes = plan_arm(run, tasks, skill, frozenset(shown), address=ADDRESS)
-    return task_means(run_scored_arm(run, directory / f"{arm}.jsonl", 0, episodes))
+    return task_means(run_scored_arm(run, directory / f"{arm}.jsonl", None, episodes))
 
 
 def _readers(directory: Path, root: Path | None, tasks: Sequence[Task]) -> str:

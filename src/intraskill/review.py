@@ -22,6 +22,9 @@ from intraskill.runtime.sieve import Memory
 from intraskill.runtime.trace2skill import Harvest, harvest_edits
 from intraskill.training import frontier_rule
 
+WITHOUT_PROPOSAL = ("no_proposal", "bad_answer", "fix_failed", "no_trial", "no_action", "faults", "over_budget")
+"""Counts of rollouts that gave an LLM's analyst nothing (`intraskill.runtime.analysis_records`)."""
+
 
 def review_frontier(
     run: Run, directory: Path, round_index: int, results: Sequence[GroupResult], skill: Skill
@@ -103,6 +106,8 @@ def propose(
             _log_spending(run, memory.round_index)
         if "asked" in harvest.counts:
             run.monitor.say(f"round {memory.round_index}: {answers_line(harvest)}")
+        elif "parsed" in harvest.counts:
+            run.monitor.say(f"round {memory.round_index}: {analyses_line(harvest)}")
         write_jsonl(directory / "analyses.jsonl", [to_json(record) for record in harvest.records])
         write_json(path, to_json(replace(harvest, records=())))  # the records hold notes that nobody else may read
     harvest = from_json(Harvest, read_json(path), path)
@@ -124,6 +129,14 @@ def answers_line(harvest: Harvest) -> str:
     wrong = f"{counts['invalid']} invalid" + (f" ({', '.join(reasons)})" if reasons else "")
     unread = f"; {counts['no_room']} rollouts fit no prompt beside the skill" if counts["no_room"] else ""
     return f"{harvest.analyst} gave {counts['asked']} answers: {edits} edits, {counts['noop']} NOOP, {wrong}{unread}"
+
+
+def analyses_line(harvest: Harvest) -> str:
+    """Return what an LLM's analyses came to, and why rollouts gave nothing; the report shows candidates only."""
+    counts = harvest.counts
+    fell = [f"{counts[name]} {name}" for name in WITHOUT_PROPOSAL if counts.get(name)]
+    lost = f"; rollouts without one: {', '.join(fell)}" if fell else ""
+    return f"{harvest.analyst} made {counts['mapped']} proposals{lost}"
 
 
 def _log_spending(run: Run, round_index: int) -> None:

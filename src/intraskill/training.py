@@ -73,13 +73,18 @@ def train(
         NothingToLearnError: when every rollout of a step was a fault.
     """
     path = directory / "train.jsonl"
-    if path.exists():
+    finished = path.exists()
+    if finished:
         run.learner.load(directory / "checkpoint")
     else:
         _train_steps(run, directory, round_index, groups, skill)
     # Here and not at the end of the training: a kill right after the commit must not leave it behind.
     shutil.rmtree(directory / "train_state", ignore_errors=True)
-    return tuple(from_json(GroupResult, row, path) for row in read_jsonl(path))
+    rows = read_jsonl(path)
+    if not finished and not any(row["used"] for row in rows):
+        part = run.config.grpo.part or "reward"
+        run.monitor.say(f"round {round_index}: the weights did not move: in no group did {part} differ")
+    return tuple(from_json(GroupResult, row, path) for row in rows)
 
 
 def _train_steps(run: Run, directory: Path, round_index: int, groups: Sequence[Group], skill: Skill) -> None:

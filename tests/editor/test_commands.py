@@ -1,6 +1,7 @@
 """`intraskill editor` from the command line, on planted worlds with a tiny random model."""
 
 import json
+import shutil
 from collections import Counter
 from dataclasses import replace
 
@@ -134,6 +135,20 @@ def test_train_says_how_many_edit_states_named_no_query(trained):
     }
 
 
+def test_report_prints_the_tables_of_an_editor_again(trained, capsys):
+    root, _, out = trained
+    status, again, err = said(capsys, "report", str(root))
+    assert (status, err) == (0, "") and again == out.split("Trials:")[0]
+
+
+def test_run_refuses_a_run_without_a_finished_editor(trained, tmp_path, capsys):
+    (tmp_path / "other").mkdir()
+    shutil.copy(trained[0] / "plan.json", tmp_path / "other")
+    status, _, err = said(capsys, "editor", "run", "--ckpt", str(tmp_path / "other"), "--out", str(tmp_path / "skills"))
+    assert status == 2 and "is no finished run of editor train" in err
+    assert not (tmp_path / "skills").exists()
+
+
 def test_traces_are_written_as_asked_and_the_same_each_time(editing_place, tmp_path, capsys):
     words = ["--number", "7", *small(editing_place, "unused")]
     for name in ("a", "b"):
@@ -179,7 +194,9 @@ def test_run_compiles_files_and_held_out_streams_and_says_what_it_did(trained, t
     assert skill.hash == log[-1]["skill"]
     invalid = sum(bool(row["invalid"]) for row in log)
     taken = sum(not row["invalid"] and row["action"] != "NOOP" for row in log)
-    assert f"files: 2 steps, {taken} edits, {invalid} invalid, {len(skill.chunks)} chunks\n" in out
+    reasons = Counter(row["invalid"] for row in log if row["invalid"])
+    why = f" ({', '.join(f'{number} {reason}' for reason, number in reasons.most_common())})" if reasons else ""
+    assert f"files: 2 steps, {taken} edits, {invalid} invalid{why}, {len(skill.chunks)} chunks\n" in out
     status, _, err = said(capsys, *files, "--out", str(out_file))
     assert status == 2 and err.count("\n") == 1 and "exists already" in err
 

@@ -415,8 +415,10 @@ def test_a_key_that_no_header_can_hold_is_named_without_being_shown(tmp_path, mo
     assert "5f3a" not in str(caught.value) and server.requests == []
 
 
-@pytest.mark.parametrize("url", ["localhost:8000", "", "ftp://a/v1", "http://", "http://user:pass@host/v1"])
-def test_an_address_that_is_none_or_holds_a_password_is_refused(tmp_path, url):
+@pytest.mark.parametrize(
+    "url", ["localhost:8000", "", "ftp://a/v1", "http://", "http://user:pass@host/v1", "http://h/v1/chat/completions"]
+)
+def test_an_address_that_is_none_or_a_route_or_holds_a_password_is_refused(tmp_path, url):
     with pytest.raises(ConfigError, match=r"proposer\.base_url") as caught:
         client(url, tmp_path)
     assert "pass@" not in str(caught.value)

@@ -16,11 +16,12 @@ from intraskill.method.firewall import Firewall, Secrets
 from intraskill.method.gate import Fate
 from intraskill.method.proposals import Ledger, Proposal
 from intraskill.method.skill import Chunk, Skill
+from intraskill.review import analyses_line
 from intraskill.runtime.analysis_records import rollout_id
 from intraskill.runtime.analyst_rules import RulesAnalyst, mechanism_of
 from intraskill.runtime.reduce_llm import Reduction
 from intraskill.runtime.sieve import Memory
-from intraskill.runtime.trace2skill import Analysis, harvest_edits, secrets_of
+from intraskill.runtime.trace2skill import Analysis, Harvest, harvest_edits, secrets_of
 
 OPEN, EMPTY = Firewall(Secrets()), Skill("p")
 GUARDED = Firewall(Secrets(product_ids=("b100",), product_titles=("kestrel steel nonstick modern kettle",)))
@@ -268,3 +269,13 @@ def test_training_groups_that_suffer_from_a_chunk_speak_for_its_deletion() -> No
     harvest = harvest_edits([], skill, AnalystWhoSays(), OPEN, limit=6, memory=memory, groups=groups)
     assert [edit.op for edit in harvest.edits] == ["DELETE"]
     assert harvest_edits([], skill, AnalystWhoSays(), OPEN, limit=6, memory=memory, groups=groups[:10]).edits == ()
+
+
+def test_whoever_watches_is_told_why_an_llm_proposed_nothing():
+    counts = {"mapped": 0, "parsed": 2, "bad_answer": 22, "fix_failed": 2, "faults": 0}
+    found = Harvest((), (), counts, "llm:m")
+    assert analyses_line(found) == "llm:m made 0 proposals; rollouts without one: 22 bad_answer, 2 fix_failed"
+    assert (
+        analyses_line(dataclasses.replace(found, counts={"mapped": 3, "parsed": 3, "bad_answer": 0}))
+        == "llm:m made 3 proposals"
+    )

@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -57,13 +58,13 @@ def _amount(parser: argparse.ArgumentParser) -> None:
 def _train(arguments: argparse.Namespace, config: Config) -> int:
     from rich.console import Console
 
-    from intraskill.report.editor import editor_plan, editor_tables
+    from intraskill.report.editor import editor_plan
     from intraskill.runtime.distributed_settings import launched
 
-    console, leads = Console(), launched().rank == 0
+    leads = launched().rank == 0
     if arguments.dry_run:
         if leads:
-            console.print(editor_plan(config), highlight=False)
+            Console().print(editor_plan(config), highlight=False)
         return 0
     from intraskill.editor.assembly import environment_of
     from intraskill.editor.training import train_editor
@@ -74,14 +75,24 @@ def _train(arguments: argparse.Namespace, config: Config) -> int:
         run = run_together(config, train_editor, environment_of, watcher)
     if run is None:
         return 0
-    for table in editor_tables(run.root):
-        console.print(table, highlight=False)
+    print_tables(run.root)
     trials = run.trials
     sys.stdout.write(f"Trials: {trials.asked} asked of the worker, {trials.found} known already\n")
     if trials.faults:
         sys.stdout.write(f"{len(trials.faults)} trials without a score, the last: {trials.faults[0]}\n")
     sys.stdout.write(f"Next: intraskill editor run --ckpt {run.root} EVIDENCE… --out skill.md\n")
     return 0
+
+
+def print_tables(root: Path) -> None:
+    """Print what an editor's run did so far."""
+    from rich.console import Console
+
+    from intraskill.report.editor import editor_tables
+
+    console = Console()
+    for table in editor_tables(root):
+        console.print(table, highlight=False)
 
 
 def _checked_amount(arguments: argparse.Namespace) -> None:
@@ -138,14 +149,24 @@ def _sft(arguments: argparse.Namespace, config: Config) -> int:
 
 def _run(arguments: argparse.Namespace, overrides: list[str], compose: Compose, config_beside: ConfigBeside) -> int:
     from intraskill.editor.compiling import compile_files, compile_held_out
+    from intraskill.editor.trained import TINY, TINY_EXPERIMENT
     from intraskill.method.skill import Skill, parse_skill
     from intraskill.provenance import skill_file
     from intraskill.report.live import monitor
+    from intraskill.runtime.run_directory import is_sealed
 
     ckpt, out = Path(arguments.ckpt), Path(arguments.out)
-    if not ckpt.is_dir():
-        raise ConfigError(f"--ckpt {ckpt} is not a directory; give a run of editor train, or a model directory")
+    if arguments.ckpt == TINY:
+        if not any(word.startswith("+exp=") for word in overrides):
+            overrides = [f"+exp={TINY_EXPERIMENT}", *overrides]
+    elif not ckpt.is_dir():
+        raise ConfigError(f"--ckpt {ckpt} is not a directory; give a run of editor train, a model directory, or {TINY}")
     trained = (ckpt / "plan.json").is_file()
+    if trained and not is_sealed(ckpt / "editor"):
+        raise ConfigError(
+            f"--ckpt {ckpt} is no finished run of editor train (no editor/DONE); finish the editor's training first, "
+            "or give another run"
+        )
     config = config_beside(ckpt, overrides) if trained else compose([*overrides, f"policy.path={ckpt}"])
     checkpoint = ckpt / "editor" / "checkpoint" if trained else None
     skill = parse_skill(skill_file(arguments.skill).read_text(encoding="utf-8")) if arguments.skill else Skill("")
@@ -161,8 +182,10 @@ def _run(arguments: argparse.Namespace, overrides: list[str], compose: Compose, 
     for one in found:
         rows = one.log
         taken = sum(not row["invalid"] and row["action"] != "NOOP" for row in rows)
+        reasons = Counter(row["invalid"] for row in rows if row["invalid"])
+        why = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
         sys.stdout.write(
-            f"{one.stream}: {len(rows)} steps, {taken} edits, {sum(bool(row['invalid']) for row in rows)} invalid, "
+            f"{one.stream}: {len(rows)} steps, {taken} edits, {reasons.total()} invalid{f' ({why})' * bool(why)}, "
             f"{len(one.skill.chunks)} chunks\n"
         )
     sys.stdout.write(f"Written: {out}\n")

@@ -41,6 +41,7 @@ def _alone(arguments: argparse.Namespace, words: list[str], config_beside: Confi
         raise ConfigError("validate needs --ckpt, a run, a round or a checkpoint, or --refit, the pairs.parquet of one")
     from intraskill import evaluate
     from intraskill.assembly import bench
+    from intraskill.ranking import check_ranked, validate_ranking
     from intraskill.report.gate_report import print_gate, print_ranking
     from intraskill.report.live import monitor
     from intraskill.validate_alone import validate
@@ -48,6 +49,8 @@ def _alone(arguments: argparse.Namespace, words: list[str], config_beside: Confi
     source = evaluate.find_source(Path(arguments.ckpt))
     config = config_beside(source.root, words)
     skill = evaluate.skill_of(source, arguments.skill)
+    if arguments.ranking:
+        check_ranked(len(skill.chunks))  # before anything is paid
     root = Path(arguments.out) if arguments.out else (source.root or Path(".")) / "validations"
     root.mkdir(parents=True, exist_ok=True)
     with monitor() as watcher:
@@ -55,8 +58,6 @@ def _alone(arguments: argparse.Namespace, words: list[str], config_beside: Confi
         found = validate(run, source, skill, bare=Path(arguments.bare) if arguments.bare else None)
     print_gate(found.validation, found.findings, found.directory, found.remarks)
     if arguments.ranking:
-        from intraskill.ranking import validate_ranking
-
         with monitor() as watcher:
             ranking, directory = validate_ranking(
                 replace(run, monitor=watcher), source, found.validation, size=arguments.size, draws=arguments.draws

@@ -121,7 +121,8 @@ def limits_of(config: Config) -> EvidenceLimits:
     if editor.prompt_tokens + rollout.max_new_tokens > rollout.max_context:
         raise ConfigError(
             f"editor.prompt_tokens={editor.prompt_tokens} and rollout.max_new_tokens={rollout.max_new_tokens} exceed "
-            f"rollout.max_context={rollout.max_context}; raise it, or lower one of the two"
+            f"rollout.max_context={rollout.max_context}; raise it, or lower one of the two (+exp=editor_tiny sets all "
+            "three for the shipped editor, +exp=skill_alpha for a large model)"
         )
     return evidence_limits(config)
 

@@ -9,7 +9,7 @@ from intraskill.editor.domain import Stream
 from intraskill.editor.files import file_workbench
 from intraskill.editor.passes import Compiled, compile_streams
 from intraskill.editor.training import slug
-from intraskill.method.errors import ArtifactError, ConfigError
+from intraskill.method.errors import ConfigError
 from intraskill.method.skill import Skill
 from intraskill.runtime.run_directory import PartialLog, write_text
 from intraskill.runtime.run_lock import locked
@@ -68,8 +68,6 @@ def _compiled(
 ) -> list[Compiled]:
     """Compile and write each stream's skill; the log takes its final name last, so that a killed pass finds it."""
     if checkpoint is not None:
-        if not checkpoint.is_dir():
-            raise ArtifactError(f"{checkpoint} does not exist; finish the editor's training first")
         run.learner.load(checkpoint)
     with locked(log.path.parent):
         found = compile_streams(run, list(streams.values()), log)

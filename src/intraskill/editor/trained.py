@@ -13,7 +13,7 @@ from intraskill.method.errors import ConfigError
 from intraskill.method.evidence import EvidenceLimits
 from intraskill.runtime.run_directory import is_sealed, read_json
 
-TINY = "tiny_editor"
+TINY, TINY_EXPERIMENT = "tiny_editor", "editor_tiny"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def _shipped() -> Config:
     """Return the config of the shipped editor: what its experiment sets is what its weights were made for."""
     from omegaconf import OmegaConf
 
-    deltas = OmegaConf.load(PACKAGE / "configs" / "exp" / "editor_tiny.yaml")
+    deltas = OmegaConf.load(PACKAGE / "configs" / "exp" / f"{TINY_EXPERIMENT}.yaml")
     config = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(Config), deltas))
     assert isinstance(config, Config)
     return config

@@ -87,7 +87,7 @@ def _train(run: EditorRun, directory: Path) -> None:
     first, lines, passes = _resume(run, states)
     log.keep(lines)
     run.metrics.rewind(0, "editor", first)
-    run.monitor.stage(0, "editor", steps)
+    run.monitor.stage(None, "editor", steps)
     for step in range(first, steps):
         began = time.perf_counter()
         scored = edit_step(run, passes, step)
@@ -268,7 +268,7 @@ def _held_out(run: EditorRun) -> tuple[Stream, ...]:
     if count and (probed := sum(bool(stream.probes) for stream in streams)) < 2:
         raise TooFewTasksError(
             f"{probed} of {len(streams)} held-out streams hold probes, and an interval needs two; give more evidence, "
-            f"raise editor.eval_streams={count}, or set it to 0 for no comparison"
+            f"raise editor.eval_streams={count}, or set it to 0 for no comparison, and name another run_dir"
         )
     return streams
 
@@ -279,7 +279,7 @@ def _evaluate(run: EditorRun, streams: Sequence[Stream]) -> None:
     if is_sealed(directory) or not streams:
         return
     directory.mkdir(exist_ok=True)
-    run.monitor.stage(0, "held-out", 1)
+    run.monitor.stage(None, "held-out", 1)
     compiled = compile_streams(run, streams)
     found = worth(run, streams, [one.skill for one in compiled])
     run.monitor.advance(1)

@@ -45,7 +45,8 @@ def synthetic_traces(config: Config, number: int, *, careless: float, root: Path
     workbench = workbench_of(config, root)
     if not isinstance(workbench.domain, KnowsWorth):
         raise ConfigError(
-            f"the right edits of editor.domain={config.editor.domain} are not known; give --traces FILE of your own"
+            f"the right edits of editor.domain={config.editor.domain} are not known; give editor sft a "
+            "--traces FILE of your own"
         )
     size = codec_and_size(config, editor_environment(config, workbench.domain.secrets))[1]
     found = islice(_traces(config, workbench, size, careless), number)

@@ -42,7 +42,7 @@ def read_options(given: Mapping[str, Any], known: Mapping[str, Any], where: str)
     found = dict(known)
     for key, value in given.items():
         if key not in known:
-            hint = nearest(str(key), known) or ";"
+            hint = nearest(str(key), known) or "."
             raise ConfigError(f"{where}.{key} is no option{hint} There are: {', '.join(known)}")
         default = known[key]
         kind = type(default)

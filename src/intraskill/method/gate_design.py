@@ -93,7 +93,7 @@ class GateDesign:
     def rollouts(self) -> int:
         """Rollouts that the estimator reads.
 
-        A gate of `intraskill run` also plays the bare arm where the estimator reads none, for R_free, the gap and
+        A gate of `intraskill train` also plays the bare arm where the estimator reads none, for R_free, the gap and
         `paired_ols` beside: ``tasks · bare_replicates`` more for ``masked_ols`` and ``covariate``.
         """
         bare = 0 if self.estimator in ("masked_ols", "covariate") else self.bare_replicates

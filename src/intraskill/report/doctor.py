@@ -30,10 +30,19 @@ def examine(config: Config) -> list[Finding]:
     elif config.rollout.engine == "vllm_server":
         found += [_vllm_server(config, url) for url in config.rollout.vllm.urls]
     if config.proposer.name == "openai":
-        found.append((config.proposer.api_key_env in os.environ, f"API key in ${config.proposer.api_key_env}"))
+        found.append(_key(config.proposer.api_key_env, config.proposer.base_url))
     if config.proposer.name == "skill_alpha":
         found.append(_editor(str(config.proposer.editor)))
     return found
+
+
+def _key(variable: str, address: str) -> Finding:
+    """A provider, reached by https, wants a key; a server of one's own may do without."""
+    if os.environ.get(variable):
+        return True, f"API key in ${variable}"
+    if address.startswith("https:"):
+        return False, f"API key in ${variable}"
+    return True, f"no API key in ${variable}, which is right if the server at {address} asks for none"
 
 
 def _editor(path: str) -> Finding:

@@ -38,13 +38,12 @@ class LiveMonitor:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self._progress.stop()
 
-    def stage(self, round_index: int, name: str, total: int) -> None:
+    def stage(self, round_index: int | None, name: str, total: int) -> None:
         """Replace the bar by one for the new stage."""
         if self._task is not None:
             self._progress.remove_task(self._task)
         self._began, self._tokens = time.perf_counter(), 0
-        title = f"round {round_index} · {name.replace('_', ' ')}"
-        self._task = self._progress.add_task(title, total=total, note="", speed="")
+        self._task = self._progress.add_task(_title(round_index, name), total=total, note="", speed="")
 
     def advance(self, done: int, *, tokens: int = 0, note: str = "") -> None:
         """Move the bar."""
@@ -78,9 +77,9 @@ class PlainMonitor:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         return None
 
-    def stage(self, round_index: int, name: str, total: int) -> None:
+    def stage(self, round_index: int | None, name: str, total: int) -> None:
         """Announce the stage."""
-        self._title, self._total, self._tokens = f"round {round_index} · {name.replace('_', ' ')}", total, 0
+        self._title, self._total, self._tokens = _title(round_index, name), total, 0
         self._began = self._last = time.perf_counter()
 
     def advance(self, done: int, *, tokens: int = 0, note: str = "") -> None:
@@ -105,6 +104,11 @@ class PlainMonitor:
         """Print a line."""
         sys.stderr.write(message + "\n")
         sys.stderr.flush()
+
+
+def _title(round_index: int | None, name: str) -> str:
+    words = name.replace("_", " ")
+    return words if round_index is None else f"round {round_index} · {words}"
 
 
 def monitor() -> LiveMonitor | PlainMonitor:

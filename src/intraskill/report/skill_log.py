@@ -38,7 +38,7 @@ def log_lines(history: History) -> Iterator[Text]:
         for turned in version.turned:
             entry, titles = turned.entry, ", ".join(map(shown, turned.titles))
             words = " ".join(
-                part for part in (entry.op, titles, _by(entry.origin if entry.op else ""), entry.fate.value) if part
+                part for part in (entry.op, titles, _by(turned.author if entry.op else ""), entry.fate.value) if part
             )
             yield Text.assemble("  ", ("no test", "red"), f"  {words}: {shown(entry.reason)}")
         yield Text("")

@@ -93,6 +93,10 @@ class Endpoint:
             raise ConfigError(
                 f"{self.section}.base_url holds a user or a password; put the key into {self.api_key_env}"
             )
+        if sound and parts.path.rstrip("/").endswith("/chat/completions"):
+            raise ConfigError(
+                f"{self.section}.base_url={self.base_url} names the route; give the address before /chat/completions"
+            )
         if not sound:
             raise ConfigError(f"{self.section}.base_url={self.base_url} is no address such as http://127.0.0.1:8000/v1")
 

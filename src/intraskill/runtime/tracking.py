@@ -18,8 +18,8 @@ from intraskill.runtime.run_directory import dumps, full_disk_is_one_error, writ
 class Monitor(Protocol):
     """Whoever watches a run: a live display, plain lines, or nobody."""
 
-    def stage(self, round_index: int, name: str, total: int) -> None:
-        """A stage with ``total`` units of work begins."""
+    def stage(self, round_index: int | None, name: str, total: int) -> None:
+        """A stage with ``total`` units of work begins; ``None`` for one that belongs to no round."""
 
     def advance(self, done: int, *, tokens: int = 0, note: str = "") -> None:
         """``done`` units of the stage are finished, ``tokens`` more were sampled."""
@@ -34,7 +34,7 @@ class Monitor(Protocol):
 class Silence:
     """A monitor that shows nothing."""
 
-    def stage(self, round_index: int, name: str, total: int) -> None:
+    def stage(self, round_index: int | None, name: str, total: int) -> None:
         """Ignore it."""
 
     def advance(self, done: int, *, tokens: int = 0, note: str = "") -> None:
