@@ -2,9 +2,10 @@
 
 python scripts/bench_update.py [--shapes 700x150x8 2000x300x16] [--repeats 5]
 
-A shape is prompt × tokens after it × rollouts of the group. All updates get the same rollouts. The dense one is measured
-twice: with the whole group in one micro-batch, as the shared prefix has it, and with one rollout at a time, which is the
-faster on a CPU, as its activations are small: the ratio to the former can exceed any limit of operations. Every update runs in a process of its own, after a small one that warms
+A shape is prompt × tokens after it × rollouts of the group. All updates get the same rollouts. The dense one is
+measured twice: with the whole group in one micro-batch, as the shared prefix has it, and with one rollout at a time.
+On a CPU the latter is faster, as its activations are small, so the ratio to the former can exceed a limit by
+operations. Every update runs in a process of its own, after a small one that warms
 it up, the layouts in turns; time is processor time of one thread, optimizer included, and peak memory is what one
 update needs above model, optimizer state and its gradients. The limit by tokens is G(P+R) / (P+GR); the limit by
 operations also counts attention and the head, which no sharing makes cheaper. Shapes after the first, which is the
