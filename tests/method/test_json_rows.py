@@ -38,3 +38,17 @@ def test_a_line_ends_at_a_line_feed_and_nowhere_else(mark):
 def test_other_errors_of_a_reader_are_not_swallowed():
     with pytest.raises(ZeroDivisionError):
         each_row("1", lambda name, row: 1 / 0)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ('{"reward": NaN}', "NaN is no finite number"),
+        ('{"reward": -1e400}', "-1e400 is no finite number"),
+        ('{"text": "\\ud800"}', "a string holds half a surrogate pair"),
+        ('{"a":' + "[" * 100_000, "it is nested too deeply"),
+    ],
+)
+def test_what_no_record_can_hold_is_named_with_its_line(line, why):
+    assert each_row(f'{{"text": "\\ud83d\\ude42"}}\n{line}', read)[1] == [f"line 2: {why}"]
+    assert each_row(f"[{line}]", read) == ([], [f"the JSON array: {why}"])
