@@ -203,9 +203,9 @@ def _config_beside(root: Path | None, overrides: list[str]) -> Config:
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    from intraskill.runtime.run_directory import read_json
+    from intraskill.provenance import plan_record
 
-    base = unflatten(read_json(root / "plan.json")["plan"])
+    base = unflatten(plan_record(root)["plan"])
     words = [_checked(word).lstrip("+") for word in overrides]
     try:
         merged = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(base), OmegaConf.from_dotlist(words)))

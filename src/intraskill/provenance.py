@@ -16,7 +16,7 @@ from intraskill.method.errors import ArtifactError, ConfigError, offenders
 from intraskill.method.skill import Skill, parse_skill
 from intraskill.runtime.learner import Learner
 from intraskill.runtime.proposer_settings import WHERE_AND_HOW_MUCH
-from intraskill.runtime.run_directory import read_json
+from intraskill.runtime.run_directory import read_json, read_text
 from intraskill.runtime.trace2skill import Analyst
 
 _WHERE = ("urls", "adapter_dir", "api_key_env", "patience_s")
@@ -55,7 +55,7 @@ def draft_of(config: Config) -> Skill:
     """
     if config.coldstart.draft is None:
         return Skill("")
-    return parse_skill(skill_file(config.coldstart.draft).read_text(encoding="utf-8"))
+    return parse_skill(read_text(skill_file(config.coldstart.draft)))
 
 
 def skill_file(path: str) -> Path:
@@ -93,7 +93,7 @@ def check_provenance(root: Path, present: Mapping[str, Any]) -> None:
     Raises:
         ArtifactError: naming the facts that differ.
     """
-    recorded = read_json(root / "plan.json").get("about", {})
+    recorded = plan_record(root)["about"]
     differing = []
     for name in MUST_MATCH:
         there, here = _by_name(name, recorded.get(name, present[name])), _by_name(name, present[name])
@@ -104,6 +104,18 @@ def check_provenance(root: Path, present: Mapping[str, Any]) -> None:
             f"{root} was started in another world, from other weights or with other prompts; it differs in "
             f"{offenders(differing)}. Restore what it was started with, or use another run_dir"
         )
+
+
+def plan_record(root: Path) -> dict[str, dict[str, Any]]:
+    """Read ``plan.json`` of a run: ``plan`` and ``about``.
+
+    Raises:
+        ArtifactError: when it is missing, or holds something else.
+    """
+    found = read_json(root / "plan.json")
+    if not isinstance(found, dict) or not all(isinstance(found.get(part), dict) for part in ("plan", "about")):
+        raise ArtifactError(f"{root / 'plan.json'} does not hold the plan of a run; restore the file from a copy")
+    return found
 
 
 def _by_name(name: str, fact: Any) -> dict[str, Any]:

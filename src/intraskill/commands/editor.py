@@ -153,9 +153,11 @@ def _run(arguments: argparse.Namespace, overrides: list[str], compose: Compose, 
     from intraskill.method.skill import Skill, parse_skill
     from intraskill.provenance import skill_file
     from intraskill.report.live import monitor
-    from intraskill.runtime.run_directory import is_sealed
+    from intraskill.runtime.run_directory import is_sealed, read_text
 
     ckpt, out = Path(arguments.ckpt), Path(arguments.out)
+    if not out.name:
+        raise ConfigError(f"--out={arguments.out!r} names no file; give the skill file to write, or a directory")
     if arguments.ckpt == TINY:
         if not any(word.startswith("+exp=") for word in overrides):
             overrides = [f"+exp={TINY_EXPERIMENT}", *overrides]
@@ -169,7 +171,7 @@ def _run(arguments: argparse.Namespace, overrides: list[str], compose: Compose, 
         )
     config = config_beside(ckpt, overrides) if trained else compose([*overrides, f"policy.path={ckpt}"])
     checkpoint = ckpt / "editor" / "checkpoint" if trained else None
-    skill = parse_skill(skill_file(arguments.skill).read_text(encoding="utf-8")) if arguments.skill else Skill("")
+    skill = parse_skill(read_text(skill_file(arguments.skill))) if arguments.skill else Skill("")
     config = dataclasses.replace(config, run_dir=str(out.parent))
     with monitor() as watcher:
         if arguments.evidence:

@@ -11,7 +11,7 @@ from intraskill.editor.passes import Compiled, compile_streams
 from intraskill.editor.training import slug
 from intraskill.method.errors import ConfigError
 from intraskill.method.skill import Skill
-from intraskill.runtime.run_directory import PartialLog, write_text
+from intraskill.runtime.run_directory import PartialLog, make_directory, write_text
 from intraskill.runtime.run_lock import locked
 from intraskill.runtime.tracking import Monitor
 
@@ -35,7 +35,7 @@ def compile_files(
         ConfigError: when ``out`` exists without an unfinished log, or for evidence that cannot be read.
         ArtifactError: when an unfinished log beside it is of another pass.
     """
-    out.parent.mkdir(parents=True, exist_ok=True)
+    make_directory(out.parent)
     log = PartialLog(out.with_name(f"{out.stem}.{LOG}"))
     if out.exists() and not log.count():  # with a log it is that of a pass killed after writing it
         raise ConfigError(f"{out} exists already; choose another file, or delete it to make it anew")
@@ -57,7 +57,7 @@ def compile_held_out(config: Config, checkpoint: Path | None, out: Path, monitor
         raise ConfigError(f"{out} is a file; the held-out streams give many skills, name a directory")
     if (out / LOG).exists():
         raise ConfigError(f"{out} holds a finished pass already; choose another directory, or delete it")
-    out.mkdir(parents=True, exist_ok=True)
+    make_directory(out)
     run = editor_bench(config, out, monitor)
     streams = {out / f"{slug(stream.id)}.md": stream for stream in streams_of(run, "held_out")}
     return _compiled(run, checkpoint, streams, PartialLog(out / LOG))

@@ -11,7 +11,8 @@ from intraskill.config import Config, unflatten
 from intraskill.editor.assembly import limits_of
 from intraskill.method.errors import ConfigError
 from intraskill.method.evidence import EvidenceLimits
-from intraskill.runtime.run_directory import is_sealed, read_json
+from intraskill.provenance import plan_record
+from intraskill.runtime.run_directory import is_sealed
 
 TINY, TINY_EXPERIMENT = "tiny_editor", "editor_tiny"
 
@@ -69,14 +70,14 @@ def trained_editor(path: str) -> TrainedEditor:
             f"{where} holds no finished training of an editor (no editor/DONE); finish it with its intraskill editor "
             "train command, or give another run"
         )
-    record = read_json(root / "plan.json")
-    prompt = record.get("about", {}).get("conditions", {}).get("prompt")
+    record = plan_record(root)
+    prompt = record["about"].get("conditions", {}).get("prompt")
     if not prompt:
         raise ConfigError(
             f"{where}: its plan.json lacks the hash of the prompts that it was trained on (about.conditions.prompt); "
             "restore the file, or train the editor again"
         )
-    return TrainedEditor(path, unflatten(record.get("plan", {})), root / "editor" / "checkpoint", prompt)
+    return TrainedEditor(path, unflatten(record["plan"]), root / "editor" / "checkpoint", prompt)
 
 
 def _shipped() -> Config:

@@ -7,6 +7,7 @@ heartbeat, and the first failure, in the store that the launcher set up.
 
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -247,8 +248,12 @@ def device_of(wanted: str, ranks: Ranks | None) -> str:
         ConfigError: when there is no such device, or one for all processes is named.
     """
     here = torch.cuda.is_available()
+    if not re.fullmatch(r"auto|cpu|cuda(:[0-9]+)?", wanted):
+        raise ConfigError(f"policy.device={wanted} is none of auto, cpu, cuda, cuda:0, cuda:1, …; use one of them")
     if wanted.startswith("cuda") and not here:
         raise ConfigError(f"policy.device={wanted}, but this torch finds no CUDA device; use policy.device=cpu")
+    if wanted.startswith("cuda:") and int(wanted[5:]) >= torch.cuda.device_count():
+        raise ConfigError(f"policy.device={wanted}, but this machine shows {torch.cuda.device_count()} GPUs, from cuda:0 on")
     if ranks is None:
         return ("cuda" if here else "cpu") if wanted == "auto" else wanted
     if wanted == "cpu" or not here:

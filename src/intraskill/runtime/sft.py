@@ -17,7 +17,7 @@ import torch
 
 from intraskill.method.errors import ConfigError, NothingToLearnError, offenders
 from intraskill.runtime.policy import LoraSettings, load_policy
-from intraskill.runtime.run_directory import directory_written_whole
+from intraskill.runtime.run_directory import directory_written_whole, make_directory
 
 Example = tuple[list[int], list[int]]
 """Token ids (T,), and a mask (T,) that is 1 on the tokens to learn."""
@@ -57,8 +57,11 @@ class SftSettings:
     max_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        if min(self.learning_rate, self.batch, self.micro_batch, self.epochs, self.threads) <= 0:
-            raise ConfigError("every setting of a warm start must be positive")
+        sizes = {name: getattr(self, name) for name in ("batch", "micro_batch", "epochs", "threads")}
+        if wrong := [f"{name}={value}" for name, value in sizes.items() if value < 1]:
+            raise ConfigError(f"{wrong[0]} of a warm start must be at least 1")
+        if not 0 < self.learning_rate < 1:
+            raise ConfigError(f"learning_rate={self.learning_rate} of a warm start is outside (0, 1)")
         if not 0 <= self.warmup < 1 or self.schedule not in ("linear", "cosine"):
             raise ConfigError(f"warmup={self.warmup} must lie in [0, 1), schedule={self.schedule} be linear or cosine")
         if self.batch % self.micro_batch:
@@ -86,10 +89,12 @@ def fine_tune(
 
     Raises:
         ConfigError: if ``out`` exists, or an example is longer than the model's positions.
+        ArtifactError: if ``out`` cannot be written.
         NothingToLearnError: if an example has no token to learn.
     """
     if out.exists():
         raise ConfigError(f"{out} exists already; choose another directory, or delete it to make it anew")
+    make_directory(out.parent)
     if empty := [number for number, (_, mask) in enumerate(examples) if not any(mask[1:])]:
         raise NothingToLearnError(f"{len(empty)} of {len(examples)} demonstrations teach nothing, {offenders(empty)}")
     torch.set_num_threads(settings.threads)
@@ -116,11 +121,13 @@ def fine_tune(
 
 
 def _check_lengths(examples: Sequence[Example], positions: int, allowed: int | None) -> None:
-    longest = max(len(ids) for ids, _ in examples)
-    if longest > positions:
-        raise ConfigError(f"a demonstration has {longest} tokens, more than the model's {positions} positions")
-    if allowed is not None and longest > allowed:
-        raise ConfigError(f"a demonstration has {longest} tokens, more than the {allowed} allowed")
+    most = positions if allowed is None else min(positions, allowed)
+    limit = f"the model's {positions} positions" if most == positions else f"the {allowed} allowed"
+    if long := [f"number {n} with {len(ids)}" for n, (ids, _) in enumerate(examples, 1) if len(ids) > most]:
+        raise ConfigError(
+            f"{len(long)} of {len(examples)} demonstrations have more tokens than {limit}, {offenders(long)}; shorten "
+            "or remove them"
+        )
 
 
 def _trainer(
