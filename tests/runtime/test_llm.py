@@ -251,6 +251,25 @@ def test_tokens_that_a_server_does_not_count_are_estimated(tmp_path):
     assert asked.usage.tokens_in > 0 < asked.usage.tokens_out and asked.usage.outcomes["estimated"] == 1
 
 
+@pytest.mark.parametrize("count", [-5, float("inf"), "many"])
+def test_a_count_of_tokens_that_no_budget_could_use_is_estimated(tmp_path, count):
+    with serving(Reply(GOOD, usage={"prompt_tokens": count, "completion_tokens": count})) as server:
+        asked = client(server, tmp_path, Limits(max_tokens=1))
+        asked.ask(ASK, SCHEMA, read)
+        with pytest.raises(BudgetError):
+            asked.ask(numbered(1), SCHEMA, read)
+    assert asked.usage.tokens_in > 0 < asked.usage.tokens_out and asked.usage.outcomes["estimated"] == 1
+
+
+def test_half_a_surrogate_pair_is_replaced_so_that_the_answer_can_be_kept_and_is_paid_once(tmp_path):
+    body = json.dumps({"choices": [{"message": {"content": '{"n": 7, "t": "\ud800"}'}, "finish_reason": "stop"}]})
+    for _ in range(2):
+        with serving(Reply(body=body.encode())) as server:
+            asked = client(server, tmp_path)
+            assert asked.ask(ASK, SCHEMA, dict) == {"n": 7, "t": "�"}
+    assert asked.usage.cached == 1 and server.requests == []
+
+
 def test_an_answer_is_paid_once_in_a_life_wherever_the_server_stands(tmp_path):
     with serving(GOOD) as server:
         client(server, tmp_path).ask(ASK, SCHEMA, read)

@@ -253,7 +253,9 @@ def device_of(wanted: str, ranks: Ranks | None) -> str:
     if wanted.startswith("cuda") and not here:
         raise ConfigError(f"policy.device={wanted}, but this torch finds no CUDA device; use policy.device=cpu")
     if wanted.startswith("cuda:") and int(wanted[5:]) >= torch.cuda.device_count():
-        raise ConfigError(f"policy.device={wanted}, but this machine shows {torch.cuda.device_count()} GPUs, from cuda:0 on")
+        raise ConfigError(
+            f"policy.device={wanted}, but this machine shows {torch.cuda.device_count()} GPUs, from cuda:0 on"
+        )
     if ranks is None:
         return ("cuda" if here else "cpu") if wanted == "auto" else wanted
     if wanted == "cpu" or not here:

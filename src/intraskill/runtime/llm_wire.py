@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -256,8 +257,18 @@ def _streamed(lines: Iterator[str]) -> Completion:
 def _completion(text: Any, finish: str, refusal: Any, usage: Mapping[str, Any]) -> Completion:
     if not isinstance(text, str) or not isinstance(refusal, str) or not isinstance(finish, str):
         raise TypeError("an answer that is not text")
-    tokens_in, tokens_out = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
-    return Completion(text, finish, refusal, int(tokens_in), int(tokens_out))
+    tokens_in, tokens_out = (_count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens"))
+    return Completion(_text(text), finish, _text(refusal), tokens_in, tokens_out)
+
+
+def _text(text: str) -> str:
+    """Join surrogate pairs that a stream cut in two; a lone half becomes U+FFFD, as no file can hold it."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _count(tokens: Any) -> int:
+    """Return a number of tokens; 0 for nonsense that no budget could use: it is then estimated."""
+    return int(tokens) if isinstance(tokens, int | float) and 0 < tokens < math.inf else 0
 
 
 def _estimate(text: str) -> int:
