@@ -174,6 +174,22 @@ def test_a_full_disk_is_one_error_and_the_old_file_stays(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["skill.md"]
 
 
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.EPERM])
+def test_what_may_not_be_written_is_one_error(tmp_path, monkeypatch, number):
+    def barred(*_):
+        raise OSError(number, os.strerror(number))
+
+    write_text(tmp_path / "skill.md", "old")
+    monkeypatch.setattr(os, "fsync", barred)
+    for write in (
+        lambda: write_text(tmp_path / "skill.md", "new"),
+        lambda: PartialLog(tmp_path / "train.jsonl").append([{}]),
+    ):
+        with pytest.raises(ArtifactError, match="cannot be written.*choose another directory"):
+            write()
+    assert (tmp_path / "skill.md").read_text() == "old"
+
+
 def test_another_disk_error_is_not_called_a_full_disk(tmp_path):
     with pytest.raises(FileNotFoundError):
         write_text(tmp_path / "absent" / "skill.md", "new")

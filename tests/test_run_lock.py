@@ -8,7 +8,7 @@ import pytest
 
 from intraskill.method.errors import ArtifactError
 from intraskill.runtime.run_directory import seal, verify, write_text
-from intraskill.runtime.run_lock import locked
+from intraskill.runtime.run_lock import locked, locked_beside
 
 HOLD = """
 import sys
@@ -31,6 +31,19 @@ def test_a_second_process_is_refused_while_the_first_one_lives_and_let_in_after_
         first.kill()
     with locked(root):
         pass
+
+
+def test_what_is_written_whole_is_locked_beside_its_place_and_its_neighbours_are_not(tmp_path: Path) -> None:
+    hold = HOLD.replace("import locked", "import locked_beside as locked")
+    with subprocess.Popen(
+        [sys.executable, "-c", hold, str(tmp_path / "start")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as first:
+        assert first.stdout is not None and first.stdout.readline() == "held\n"
+        with pytest.raises(ArtifactError, match="another process writes .*start;"), locked_beside(tmp_path / "start"):
+            pass
+        with locked_beside(tmp_path / "other"), locked(tmp_path):
+            pass
+        first.kill()
 
 
 def test_a_directory_that_cannot_be_made_is_one_error(tmp_path: Path) -> None:

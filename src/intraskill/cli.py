@@ -221,6 +221,7 @@ def _eval(arguments: argparse.Namespace, overrides: list[str]) -> int:
     from intraskill.benchmark import write_benchmarks
     from intraskill.report.live import monitor
     from intraskill.report.tables import print_evaluation
+    from intraskill.runtime.run_directory import make_directory
 
     if not (arguments.ckpt or arguments.pair):
         raise ConfigError("eval needs --ckpt, a run, a round or a checkpoint, or --pair, a run or a pair.json of one")
@@ -229,7 +230,7 @@ def _eval(arguments: argparse.Namespace, overrides: list[str]) -> int:
     claim = bound_pair.claim_of(arguments.pair, source.checkpoint, other_skill=arguments.skill is not None)
     skill = bound_pair.skill_for(source, arguments.skill, arguments.pair, mode=arguments.mode, claim=claim)
     root = Path(arguments.out) if arguments.out else (source.root or Path(".")) / "evals"
-    root.mkdir(parents=True, exist_ok=True)
+    make_directory(root)
     against = [evaluate.read_evaluation(Path(arguments.against))] if arguments.against else None
     panel = {"mode": arguments.mode, "split": arguments.split, "repeats": arguments.repeats, "tasks": arguments.tasks}
     with monitor() as watcher:

@@ -44,6 +44,7 @@ def _alone(arguments: argparse.Namespace, words: list[str], config_beside: Confi
     from intraskill.ranking import check_ranked, validate_ranking
     from intraskill.report.gate_report import print_gate, print_ranking
     from intraskill.report.live import monitor
+    from intraskill.runtime.run_directory import make_directory
     from intraskill.validate_alone import validate
 
     source = evaluate.find_source(Path(arguments.ckpt))
@@ -52,7 +53,7 @@ def _alone(arguments: argparse.Namespace, words: list[str], config_beside: Confi
     if arguments.ranking:
         check_ranked(len(skill.chunks))  # before anything is paid
     root = Path(arguments.out) if arguments.out else (source.root or Path(".")) / "validations"
-    root.mkdir(parents=True, exist_ok=True)
+    make_directory(root)
     with monitor() as watcher:
         run = bench(config, root, watcher)
         found = validate(run, source, skill, bare=Path(arguments.bare) if arguments.bare else None)

@@ -29,14 +29,16 @@ def remedy(directory: Path) -> str:
 
 @contextlib.contextmanager
 def full_disk_is_one_error(path: Path) -> Iterator[None]:
-    """Turn a full disk into one clear error; what was committed before stays.
+    """Turn a full disk, or one that may not be written, into one clear error; what was committed before stays.
 
     Raises:
-        ArtifactError: when the block failed for want of space, whichever library noticed it.
+        ArtifactError: when the block failed for want of space, whichever library noticed it, or of the right to write.
     """
     try:
         yield
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+            raise ArtifactError(f"{path} cannot be written ({error}); choose another directory") from error
         full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         if not full and os.strerror(errno.ENOSPC) not in str(error):
             raise
@@ -244,7 +246,7 @@ def make_directory(path: Path) -> None:
     try:
         with full_disk_is_one_error(path):
             path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
+    except OSError as error:  # among them a file that stands in the way
         raise ArtifactError(f"{path} cannot be written ({error.strerror}); choose another directory") from error
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from intraskill.method.errors import ArtifactError
-from intraskill.runtime.run_directory import make_directory
+from intraskill.runtime.run_directory import full_disk_is_one_error, make_directory
 
 
 @contextlib.contextmanager
@@ -18,11 +18,30 @@ def locked(root: Path) -> Iterator[None]:
         ArtifactError: when another process holds it, or the directory cannot be written.
     """
     make_directory(root)
-    lock = FileLock(root / ".lock", timeout=0)
+    with _held(root / ".lock", root):
+        yield
+
+
+@contextlib.contextmanager
+def locked_beside(path: Path) -> Iterator[None]:
+    """Make the directory of a path that is to be written whole, and hold a lock that stands beside it.
+
+    Raises:
+        ArtifactError: when another process holds it, or the directory cannot be written.
+    """
+    make_directory(path.parent)
+    with _held(path.with_name(f".{path.name}.lock"), path):
+        yield
+
+
+@contextlib.contextmanager
+def _held(file: Path, what: Path) -> Iterator[None]:
+    lock = FileLock(file, timeout=0)
     try:
-        lock.acquire()
+        with full_disk_is_one_error(what):
+            lock.acquire()
     except Timeout as error:
-        raise ArtifactError(f"another process writes {root}; wait for it, or choose another run_dir") from error
+        raise ArtifactError(f"another process writes {what}; wait for it, or choose another directory") from error
     try:
         yield
     finally:

@@ -17,7 +17,8 @@ import torch
 
 from intraskill.method.errors import ConfigError, NothingToLearnError, offenders
 from intraskill.runtime.policy import LoraSettings, load_policy
-from intraskill.runtime.run_directory import directory_written_whole, make_directory
+from intraskill.runtime.run_directory import directory_written_whole
+from intraskill.runtime.run_lock import locked_beside
 
 Example = tuple[list[int], list[int]]
 """Token ids (T,), and a mask (T,) that is 1 on the tokens to learn."""
@@ -92,31 +93,33 @@ def fine_tune(
         ArtifactError: if ``out`` cannot be written.
         NothingToLearnError: if an example has no token to learn.
     """
-    if out.exists():
-        raise ConfigError(f"{out} exists already; choose another directory, or delete it to make it anew")
-    make_directory(out.parent)
-    if empty := [number for number, (_, mask) in enumerate(examples) if not any(mask[1:])]:
-        raise NothingToLearnError(f"{len(empty)} of {len(examples)} demonstrations teach nothing, {offenders(empty)}")
-    torch.set_num_threads(settings.threads)
-    policy = load_policy(start, lora=settings.lora)
-    _check_lengths(examples, policy.causal.config.max_position_embeddings, settings.max_tokens)
     rows: list[dict[str, float]] = []
 
     def note(row: dict[str, float]) -> None:
         rows.append(row)
         log(row)
 
-    with directory_written_whole(out) as aside:
-        trainer = _trainer(policy.model, policy.tokenizer, examples, settings, aside, note)
-        trainer.train()
-        # Once, at the end: merging again and again would let the frozen weights drift.
-        model = policy.model if settings.lora is None else policy.model.merge_and_unload()
-        model.set_attn_implementation("sdpa")
-        shutil.rmtree(aside / _SCRATCH, ignore_errors=True)
-        model.to(torch.bfloat16).save_pretrained(aside)
-        policy.tokenizer.save_pretrained(aside)
-        facts = {"start": str(start), "examples": len(examples), "settings": asdict(settings), "rows": rows}
-        (aside / RECORD).write_text(json.dumps(facts, indent=2) + "\n")
+    with locked_beside(out):
+        if out.exists():
+            raise ConfigError(f"{out} exists already; choose another directory, or delete it to make it anew")
+        if empty := [number for number, (_, mask) in enumerate(examples) if not any(mask[1:])]:
+            raise NothingToLearnError(
+                f"{len(empty)} of {len(examples)} demonstrations teach nothing, {offenders(empty)}"
+            )
+        torch.set_num_threads(settings.threads)
+        policy = load_policy(start, lora=settings.lora)
+        _check_lengths(examples, policy.causal.config.max_position_embeddings, settings.max_tokens)
+        with directory_written_whole(out) as aside:
+            trainer = _trainer(policy.model, policy.tokenizer, examples, settings, aside, note)
+            trainer.train()
+            # Once, at the end: merging again and again would let the frozen weights drift.
+            model = policy.model if settings.lora is None else policy.model.merge_and_unload()
+            model.set_attn_implementation("sdpa")
+            shutil.rmtree(aside / _SCRATCH, ignore_errors=True)
+            model.to(torch.bfloat16).save_pretrained(aside)
+            policy.tokenizer.save_pretrained(aside)
+            facts = {"start": str(start), "examples": len(examples), "settings": asdict(settings), "rows": rows}
+            (aside / RECORD).write_text(json.dumps(facts, indent=2) + "\n")
     return rows
 
 
