@@ -250,3 +250,11 @@ def test_metrics_forget_what_a_killed_stage_logged_and_nothing_else(tmp_path):
         stream.write('{"round": 1, "sta')
     metrics.rewind(1, "train", 2)
     assert [(row["stage"], row["step"]) for row in metrics.rows()] == [("train", 0), ("train", 1), ("bare", 0)]
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "9" * 5_000, "{"])
+def test_json_that_no_reader_can_take_is_one_error(tmp_path, text):
+    (tmp_path / "x.json").write_text(text)
+    for read in (read_json, read_jsonl):
+        with pytest.raises(ArtifactError, match="x.json.* is not valid JSON"):
+            read(tmp_path / "x.json")

@@ -43,6 +43,7 @@ def test_what_is_written_whole_is_locked_beside_its_place_and_its_neighbours_are
             pass
         with locked_beside(tmp_path / "other"), locked(tmp_path):
             pass
+        assert not (tmp_path / ".other.lock").exists()
         first.kill()
 
 

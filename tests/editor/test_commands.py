@@ -299,3 +299,33 @@ def test_a_run_that_is_not_finished_has_no_editor_to_compile_with(editing_place,
     status, _, err = said(capsys, "editor", "run", *command)
     assert status == 2 and "finish the editor's training first" in err
     assert not (tmp_path / "s.md").exists()
+
+
+@pytest.mark.parametrize("record", ["{}", "[]", '{"plan": 5}'])
+def test_a_plan_that_is_none_is_one_sentence(trained, tmp_path, capsys, record):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "plan.json").write_text(record)
+    (tmp_path / "notes.md").write_text("Look first.")
+    words = [
+        "editor",
+        "run",
+        "--ckpt",
+        str(tmp_path / "run"),
+        "--out",
+        str(tmp_path / "s.md"),
+        str(tmp_path / "notes.md"),
+    ]
+    status, _, err = said(capsys, *words)
+    assert status == 2 and "run/plan.json does not hold the plan of a run" in err
+
+
+def test_a_skill_that_is_no_text_and_an_out_that_is_no_file_are_one_sentence(trained, tmp_path, capsys):
+    (tmp_path / "notes.md").write_text("Look first.")
+    (tmp_path / "z0.md").write_bytes(b"\x98\x00")
+    run = ["editor", "run", "--ckpt", str(trained[0]), str(tmp_path / "notes.md")]
+    status, _, err = said(capsys, *run, "--out", str(tmp_path / "s.md"), "--skill", str(tmp_path / "z0.md"))
+    assert status == 2 and "z0.md cannot be read" in err
+    status, _, err = said(capsys, *run, "--out", str(tmp_path / "notes.md" / "s.md"))
+    assert status == 2 and "notes.md cannot be written" in err
+    status, _, err = said(capsys, *run, "--out", "")
+    assert status == 2 and "names no file" in err

@@ -16,6 +16,7 @@ from runtime.toy import SKILL, episode, write_model
 from intraskill.config import Config
 from intraskill.method.errors import ConfigError
 from intraskill.method.skill import BARE
+from intraskill.runtime.distributed import device_of
 from intraskill.runtime.distributed_learner import refuse_engine, shared, together_of
 from intraskill.runtime.distributed_settings import DistributedConfig, Launch, launched, strategy_of
 from intraskill.runtime.distributed_update import dealt
@@ -332,3 +333,10 @@ def test_what_several_processes_cannot_do_is_refused(tmp_path: Path, monkeypatch
 def test_groups_are_told_apart_by_task_and_context() -> None:
     bare, assisted = episode("aa", 0, BARE), episode("aa", 0, frozenset(SKILL.ids))
     assert shared([bare, bare, assisted], 2) == [[bare, bare], [assisted]]
+
+
+@pytest.mark.parametrize("wanted", ["foo", "mps", "", "cuda:", "cpu:0"])
+def test_a_device_that_is_none_is_named_with_those_there_are(wanted):
+    with pytest.raises(ConfigError, match=f"policy.device={wanted} is none of auto, cpu, cuda"):
+        device_of(wanted, None)
+    assert device_of("cpu", None) == "cpu"

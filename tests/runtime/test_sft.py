@@ -93,7 +93,7 @@ def test_a_warm_start_refuses_what_it_cannot_learn_from(start: Path, tmp_path: P
         fine_tune(start, [([1, 2], [0, 1])], tmp_path, SftSettings())
     with pytest.raises(NothingToLearnError, match="1 of 2 demonstrations teach nothing, 1: 1"):
         fine_tune(start, [([1, 2], [0, 1]), ([1, 2], [1, 0])], tmp_path / "new", SftSettings())
-    with pytest.raises(ConfigError, match="3000 tokens, more than the model's 2048 positions"):
+    with pytest.raises(ConfigError, match="more tokens than the model's 2048 positions, 1: number 1 with 3000"):
         fine_tune(start, [([1] * 3000, [1] * 3000)], tmp_path / "new", SftSettings())
     with pytest.raises(ConfigError, match="micro_batch=3 does not divide batch=4"):
         SftSettings(micro_batch=3)
@@ -138,3 +138,24 @@ def test_one_command_makes_the_start_weights_of_an_experiment(
     assert "set policy.path or --out" in capsys.readouterr().err
     assert cli.main(["warmstart", "+exp=planted", "--out", str(tmp_path / "x")]) == 2
     assert "env.name=shopworld only" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("knobs", "words"),
+    [
+        ({"learning_rate": float("nan")}, "learning_rate=nan"),
+        ({"learning_rate": 0.0}, "=0.0"),
+        ({"batch": 0}, "batch=0"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_named(knobs: dict, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        SftSettings(**knobs)
+
+
+def test_demonstrations_that_are_too_long_are_counted_and_named(start: Path, tmp_path: Path) -> None:
+    examples = [([1, 2], [0, 1]), ([1] * 9, [1] * 9), ([1] * 8, [1] * 8)]
+    wanted = "2 of 3 demonstrations have more tokens than the 5 allowed, 2: number 2 with 9, number 3 with 8"
+    with pytest.raises(ConfigError, match=wanted):
+        fine_tune(start, examples, tmp_path / "warm", SftSettings(lora=None, max_tokens=5))
+    assert not (tmp_path / "warm").exists()

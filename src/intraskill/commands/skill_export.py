@@ -67,10 +67,10 @@ def _firewall(run: str | None, overrides: list[str]) -> "Firewall":
         return Firewall()
     from intraskill.assembly import environment_of
     from intraskill.config import unflatten
-    from intraskill.runtime.run_directory import read_json
+    from intraskill.provenance import plan_record
     from intraskill.runtime.trace2skill import secrets_of
 
-    values = read_json(Path(run) / "plan.json")["plan"] if run else {}
+    values = plan_record(Path(run))["plan"] if run else {}
     return Firewall(secrets_of(environment_of(unflatten(values | _env_values(overrides)))))
 
 

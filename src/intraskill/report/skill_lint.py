@@ -7,7 +7,8 @@ from intraskill.config import unflatten
 from intraskill.method.errors import SkillFormatError
 from intraskill.method.firewall import Firewall
 from intraskill.method.skill import Skill, parse_skill
-from intraskill.runtime.run_directory import read_json, read_text
+from intraskill.provenance import plan_record
+from intraskill.runtime.run_directory import read_text
 from intraskill.runtime.trace2skill import secrets_of
 
 MAX_LINES = 500
@@ -34,4 +35,4 @@ def firewall_beside(path: Path) -> Firewall:
     plan = path.parent.parent / "plan.json"
     if not plan.exists():
         return Firewall()
-    return Firewall(secrets_of(environment_of(unflatten(read_json(plan)["plan"]))))
+    return Firewall(secrets_of(environment_of(unflatten(plan_record(plan.parent)["plan"]))))

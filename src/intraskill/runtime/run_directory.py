@@ -104,7 +104,7 @@ def read_json(path: Path) -> Any:
     """
     try:
         return json.loads(read_text(path))
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise ArtifactError(f"{path} is not valid JSON ({error}); {remedy(path.parent)}") from error
 
 
@@ -118,7 +118,7 @@ def read_jsonl(path: Path) -> list[Any]:
     for number, line in enumerate(lines_of(read_text(path)), start=1):
         try:
             rows.append(json.loads(line))
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             message = f"{path}, line {number}, is not valid JSON ({error}); {remedy(path.parent)}"
             raise ArtifactError(message) from error
     return rows

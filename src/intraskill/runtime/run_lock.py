@@ -30,8 +30,12 @@ def locked_beside(path: Path) -> Iterator[None]:
         ArtifactError: when another process holds it, or the directory cannot be written.
     """
     make_directory(path.parent)
-    with _held(path.with_name(f".{path.name}.lock"), path):
-        yield
+    file = path.with_name(f".{path.name}.lock")
+    with _held(file, path):
+        try:
+            yield
+        finally:
+            file.unlink(missing_ok=True)  # it stands among a person's own files
 
 
 @contextlib.contextmanager
