@@ -40,6 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     base = ("+exp=editor_tiny", f"editor.domain={options.domain}", f"editor.steps={options.steps}", *PUBLISHED)
     grid = Grid(options.runs / options.domain, (*base, *options.overrides), options.worlds or WORLDS[options.domain])
     try:
+        if options.domain != "planted" and grid.config().policy.path == "tiny_editor":
+            raise ConfigError(
+                f"the shipped tiny_editor knows no word of --domain {options.domain}, so the table would say nothing; "
+                "give policy.path=DIR, weights of intraskill editor sft in that domain"
+            )
         every = conditions(options.domain, grid.config().editor.batch)
         wanted = [(one, seed) for seed in options.seeds for one in _chosen(every, options.only)]
         identity = grid.identity()
@@ -71,7 +76,11 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--write-only", action="store_true", help="run nothing")
     parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "editor_experiments")
     parser.add_argument("--docs", type=Path, default=ROOT / "docs", help="where rows and tables go")
-    return parser.parse_intermixed_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
+    for name in ("worlds", "jobs"):
+        if (number := getattr(options, name)) is not None and number < 1:
+            parser.error(f"--{name}={number} must be 1 or more")
+    return options
 
 
 def _chosen(every: Sequence[Condition], only: Sequence[str]) -> list[Condition]:

@@ -138,3 +138,16 @@ def test_rows_of_another_grid_are_refused(tmp_path):
     assert editor_conditions.finished_rows(grid, one, 0, "a") == []
     with pytest.raises(ArtifactError, match="other steps"):
         editor_conditions.finished_rows(grid, one, 0, "b")
+
+
+@pytest.mark.parametrize("words", [("--worlds", "0"), ("--worlds", "-1"), ("--jobs", "0")])
+def test_a_number_that_cannot_be_is_refused_and_not_replaced(tmp_path, capsys, words):
+    with pytest.raises(SystemExit, match="2"):
+        experiment(tmp_path, *words)
+    assert "must be 1 or more" in capsys.readouterr().err
+
+
+def test_another_domain_needs_weights_that_know_its_words(tmp_path, capsys):
+    where = ["--domain", "shop", "--runs", str(tmp_path / "runs"), "--docs", str(tmp_path)]
+    assert editor_experiments.main(where) == 1
+    assert "knows no word of --domain shop" in capsys.readouterr().err and not list(tmp_path.iterdir())
