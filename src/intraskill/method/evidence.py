@@ -160,7 +160,10 @@ def batches(
     """
     room = limits.tokens if room is None else room
     if room < 1:
-        raise ConfigError(f"the prompt leaves {room} tokens for evidence; shorten the skill or raise the token limit")
+        raise ConfigError(
+            f"skill, drafts and instructions take {limits.tokens - room} of editor.prompt_tokens={limits.tokens}, which "
+            "leaves nothing for evidence; shorten the skill or raise the limit"
+        )
     packed: list[list[Unit]] = []
     used = 0
     for unit in units:
