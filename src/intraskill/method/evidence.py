@@ -161,8 +161,8 @@ def batches(
     room = limits.tokens if room is None else room
     if room < 1:
         raise ConfigError(
-            f"skill, drafts and instructions take {limits.tokens - room} of editor.prompt_tokens={limits.tokens}, which "
-            "leaves nothing for evidence; shorten the skill or raise the limit"
+            f"skill, drafts and instructions take {limits.tokens - room} of editor.prompt_tokens={limits.tokens} and "
+            "leave nothing for evidence; shorten the skill or raise the limit"
         )
     packed: list[list[Unit]] = []
     used = 0
