@@ -15,7 +15,7 @@ from intraskill.editor.domain import Stream, Workbench
 from intraskill.editor.domains.planted import PlantedDomain, RewardVerifier
 from intraskill.editor.warm_start import read_traces
 from intraskill.method.skill import parse_skill
-from intraskill.runtime.run_directory import read_json, read_jsonl
+from intraskill.runtime.run_directory import read_json, read_jsonl, seal
 from intraskill.runtime.tracking import Metrics
 
 PROBED = Stream("held", (unit(0),), SKILL, ("p",))
@@ -303,8 +303,9 @@ def test_a_run_that_is_not_finished_has_no_editor_to_compile_with(editing_place,
 
 @pytest.mark.parametrize("record", ["{}", "[]", '{"plan": 5}'])
 def test_a_plan_that_is_none_is_one_sentence(trained, tmp_path, capsys, record):
-    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "editor").mkdir(parents=True)
     (tmp_path / "run" / "plan.json").write_text(record)
+    seal(tmp_path / "run" / "editor")
     (tmp_path / "notes.md").write_text("Look first.")
     words = [
         "editor",

@@ -44,9 +44,7 @@ def test_evidence_longer_than_the_prompt_is_cut_marked_and_fits(tokens):
 
 
 def test_a_skill_that_fills_the_prompt_is_refused():
-    with pytest.raises(
-        ConfigError, match="take [0-9]+ of editor.prompt_tokens=[0-9]+ and leave nothing for evidence"
-    ):
+    with pytest.raises(ConfigError, match="take [0-9]+ of editor.prompt_tokens=[0-9]+ and leave nothing for evidence"):
         state([unit(0, 5)], 15)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from intraskill.method.errors import ConfigError, NothingToLearnError, offenders
-from intraskill.runtime.policy import LoraSettings, load_policy
+from intraskill.runtime.policy import LoraSettings, Policy, load_policy
 from intraskill.runtime.run_directory import directory_written_whole
 from intraskill.runtime.run_lock import locked_beside
 
@@ -112,15 +112,19 @@ def fine_tune(
         with directory_written_whole(out) as aside:
             trainer = _trainer(policy.model, policy.tokenizer, examples, settings, aside, note)
             trainer.train()
-            # Once, at the end: merging again and again would let the frozen weights drift.
-            model = policy.model if settings.lora is None else policy.model.merge_and_unload()
-            model.set_attn_implementation("sdpa")
             shutil.rmtree(aside / _SCRATCH, ignore_errors=True)
-            model.to(torch.bfloat16).save_pretrained(aside)
-            policy.tokenizer.save_pretrained(aside)
+            _save(policy, aside, merge=settings.lora is not None)
             facts = {"start": str(start), "examples": len(examples), "settings": asdict(settings), "rows": rows}
             (aside / RECORD).write_text(json.dumps(facts, indent=2) + "\n")
     return rows
+
+
+def _save(policy: Policy, directory: Path, *, merge: bool) -> None:
+    # Once, at the end: merging again and again would let the frozen weights drift.
+    model = policy.model.merge_and_unload() if merge else policy.model
+    model.set_attn_implementation("sdpa")
+    model.to(torch.bfloat16).save_pretrained(directory)
+    policy.tokenizer.save_pretrained(directory)
 
 
 def _check_lengths(examples: Sequence[Example], positions: int, allowed: int | None) -> None:
