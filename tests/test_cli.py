@@ -14,7 +14,7 @@ import pytest
 from planted_runs import planted_config
 
 from intraskill.assembly import bench
-from intraskill.cli import CONFIGS, main
+from intraskill.cli import CONFIGS, compose, main
 from intraskill.config import Config
 from intraskill.environments.planted import PlantedLearner
 from intraskill.evaluate import compare, evaluate, find_source, read_evaluation
@@ -358,3 +358,8 @@ def test_the_configs_are_package_data_so_that_a_wheel_holds_them():
     data = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["tool"]["setuptools"]
     assert "**/*.yaml" in data["package-data"]["intraskill"]
     assert (CONFIGS / "config.yaml").is_file() and CONFIGS.parent.name == "intraskill"
+
+
+@pytest.mark.parametrize("path", ["ed/ü 日本", "it's here/x", "C:\\a b", "runs/x"])
+def test_a_path_may_hold_blanks_quotes_and_letters_of_any_script(path):
+    assert compose([f"run_dir={path}"]).run_dir == path

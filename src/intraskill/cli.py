@@ -158,7 +158,19 @@ def _checked(word: str) -> str:
     known = sorted(flatten(Config()))
     if key not in known:
         raise ConfigError(f"there is no knob {key!r}{_suggestion(key, known)}; all knobs stand in intraskill/config.py")
-    return f"{key}={value}"
+    return f"{key}={_spelt(key, value)}"
+
+
+def _spelt(key: str, value: str) -> str:
+    """Return a value as Hydra reads it: a path with blanks or letters of other scripts is no word of its grammar."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    try:
+        OverridesParser.create().parse_override(f"{key}={value}")
+    except HydraException:
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'" if value[:1] not in "[{" else value
+    return value
 
 
 def _suggestion(word: str, known: Sequence[str]) -> str:
