@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from intraskill.method.agent_skill import (
@@ -127,6 +127,7 @@ def test_a_description_says_what_and_when_and_counts_what_it_leaves_out():
 
 
 @given(st.dictionaries(st.from_regex(r"[a-z]{1,9}", fullmatch=True), st.text(), max_size=4), st.text())
+@example({"no": "", "on": "x", "null": "y"}, "")
 def test_a_front_matter_comes_back_from_yaml_as_it_went_in(metadata, description):
     shown = {key: one_line(value) for key, value in metadata.items()}
     fields = {"name": "x", "description": one_line(description)}

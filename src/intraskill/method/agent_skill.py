@@ -143,8 +143,14 @@ def render_front_matter(fields: Mapping[str, str], metadata: Mapping[str, str]) 
     """Return the front matter: every value double-quoted but the name, metadata in block style."""
     lines = [f"{key}: {value if key == 'name' else _quoted(value)}" for key, value in fields.items()]
     if metadata:
-        lines += ["metadata:", *(f"  {key}: {_quoted(value)}" for key, value in metadata.items())]
+        lines += ["metadata:", *(f"  {_key(key)}: {_quoted(value)}" for key, value in metadata.items())]
     return "\n".join(["---", *lines, "---", ""])
+
+
+def _key(name: str) -> str:
+    """Return a name as a key; YAML 1.1 takes these words for truth values or nothing, unless they are quoted."""
+    words = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
+    return _quoted(name) if name.lower() in words else name
 
 
 def _quoted(text: str) -> str:
