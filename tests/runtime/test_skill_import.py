@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from intraskill.method.errors import ArtifactError, SkillFormatError
@@ -50,12 +50,13 @@ def test_a_title_that_a_document_repeats_is_told_apart_by_its_parent():
     assert [one.title for one in sections if one.body] == ["A: Steps", "B: Steps", "Other"]
 
 
+@example(["word", "---", "### c", "##### e", "### c", "##### e"])
 @given(st.lists(st.sampled_from(["# a", "## b", "### c", "##### e", "```", "word", "", "---", "===", "   ## f"])))
 def test_no_word_of_a_document_is_lost(lines):
     text = "\n".join(lines)
     preamble, sections = split_sections(text)
     kept = "\n".join([preamble, *(f"{one.title}\n{one.body}" for one in sections)])
-    assert kept.count("word") == text.count("word")
+    assert kept.count("word") >= text.count("word")  # more where it is the heading that tells two titles apart
 
 
 def test_a_plain_skill_becomes_chunks_and_the_rest_is_listed():
