@@ -169,7 +169,9 @@ def _spelt(key: str, value: str) -> str:
     try:
         OverridesParser.create().parse_override(f"{key}={value}")
     except HydraException:
-        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'" if value[:1] not in "[{" else value
+        if not value.startswith(("[", "{")):  # a list or mapping with a slip keeps Hydra's own complaint
+            escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+            return f"'{escaped}'"
     return value
 
 
