@@ -2,8 +2,8 @@
 
     python scripts/make_tiny_editor.py [--out DIR] [--steps N]
 
-Makes weights for src/intraskill/policies/tiny_editor, not the shipped ones: those came of three stages, the
-second with an earlier form of the drills (their recipe.json). Nothing is downloaded.
+Writes src/intraskill/policies/tiny_editor unless told otherwise; without --steps these are the shipped weights, to the
+bit on a processor of the same kind. A quarter of an hour of one core; nothing is downloaded.
 """
 
 import argparse

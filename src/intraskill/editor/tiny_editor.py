@@ -1,8 +1,10 @@
 """The recipe of the tiny editor: edit traces of planted worlds, its own tokenizer, and a supervised warm start.
 
-It reads the terse prompt and answers by naming drafts; it writes no text of its own. A pass over a world's evidence
-goes astray now and then, so that clashing, narrow and harmful rules to be mended are as common as for a poor editor,
-and what is learnt from is drawn by the kind of the best answer: doing nothing is right in most states of any pass.
+It reads the terse prompt and answers by naming drafts; it writes no text of its own. Its demonstrator knows the format
+and what the evidence is about, and not what an edit is worth to the worker: that is left to the reward, as it is for
+the published warm start, whose synthetic traces no worker has tried. A pass over a world's evidence goes astray now and
+then, so that clashing, narrow and harmful rules to be mended are as common as for a poor editor, and what is learnt
+from is drawn by the kind of the best answer: doing nothing is right in most states of any pass.
 """
 
 import hashlib
@@ -13,18 +15,21 @@ from itertools import count, islice
 from pathlib import Path
 
 import torch
-from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
+from transformers import PreTrainedTokenizerFast
 
 from intraskill.editor.domain import Stream
 from intraskill.editor.domains.planted import PlantedDomain
+from intraskill.editor.domains.planted_rules import read_rule
 from intraskill.editor.drills import encoded_drill
 from intraskill.editor.prompt import TERSE_SYSTEM, PromptSize
 from intraskill.editor.states import EditState, begin
 from intraskill.editor.traces import Trace, any_answer, best_answer, demonstrated, titled_alike
 from intraskill.editor.warm_start import encoded
+from intraskill.method.editor_actions import ActionName, parse_action
 from intraskill.method.evidence import EvidenceLimits
 from intraskill.method.firewall import Firewall, Secrets
-from intraskill.method.randomness import child_seed, uniform
+from intraskill.method.randomness import uniform
+from intraskill.method.skill import Chunk, Skill
 from intraskill.runtime.chat import ChatCodec
 from intraskill.runtime.fitting import Example, Fit, fit
 from intraskill.runtime.warm_start import build_model, build_tokenizer
@@ -40,15 +45,14 @@ class EditorRecipe(Fit):
 
     Attributes:
         traces: distinct demonstrations, drawn again and again.
-        careless: share of arbitrary answers among them.
         astray: share of steps after which a pass goes on with an arbitrary edit.
         evidence: pieces of evidence read per edit; every pass has one of these.
-        drills: share of reading drills among what is learnt from, at the start; it falls to 0 at the end.
+        drills: share of reading drills among what is learnt from.
         shares: how often a demonstration is drawn by the kind of its state's best answer.
         world: seed of the planted worlds; experiments use seeds 0 to 9, probes 10.
     """
 
-    steps: int = 1100
+    steps: int = 3000
     batch: int = 8
     micro_tokens: int = 4000
     threads: int = 1
@@ -59,71 +63,74 @@ class EditorRecipe(Fit):
     hidden: int = 128
     layers: int = 4
     heads: int = 4
-    traces: int = 8000
-    careless: float = 0.1
+    traces: int = 12000
     astray: float = 0.4
     evidence: tuple[int, ...] = (1, 1, 2, 4)
-    drills: float = 0.7
+    drills: float = 0.5
     shares: Mapping[str, float] = field(default_factory=lambda: dict(SHARES))
     world: int = 1000
     seed: int = 0
 
 
-def traces(
-    world: int, number: int, *, careless: float, astray: float, evidence: Sequence[int], seed: int
-) -> Iterator[Trace]:
+def traces(world: int, number: int, *, astray: float, evidence: Sequence[int], seed: int) -> Iterator[Trace]:
     """Yield ``number`` demonstrations over planted worlds."""
     units = PlantedDomain().units
     domain = PlantedDomain(seed=world, worlds=-(-number // (units // max(evidence))))
     shown: Iterator[Trace] = (
-        trace for stream in domain.streams("train") for trace in _pass(domain, stream, careless, astray, evidence, seed)
+        trace for stream in domain.streams("train") for trace in _pass(domain, stream, astray, evidence, seed)
     )
     return islice(shown, number)
 
 
-def _pass(
-    domain: PlantedDomain, stream: Stream, careless: float, astray: float, evidence: Sequence[int], seed: int
-) -> Iterator[Trace]:
+def apt_answer(state: EditState, seed: int) -> str:
+    """Return a valid edit about what went wrong, every kind of action as likely as the others; NOOP if nothing did.
+
+    It replaces, merges or drops rules on the topics of failed tasks only, and a draft replaces only rules that bear its
+    title. Whether a rule or a draft is any good plays no part.
+    """
+    failed = {unit.id.split("/")[1] for unit in state.units if unit.anchors}
+
+    def apt(skill: Skill, drafts: Sequence[Chunk], actions: Sequence[ActionName]) -> Iterator[str]:
+        for answer in titled_alike(skill, drafts, actions):
+            touched = [skill.chunks[n - 1] for n in parse_action(answer, drafts=drafts, actions=actions).targets]
+            if all((rule := read_rule(chunk)) is not None and rule.topic in failed for chunk in touched):
+                yield answer
+
+    found = any_answer(state, FIREWALL, seed, possible=apt)
+    return found[0] if found else "NOOP"
+
+
+def _pass(domain: PlantedDomain, stream: Stream, astray: float, evidence: Sequence[int], seed: int) -> Iterator[Trace]:
     size = evidence[int(uniform(seed, "evidence", stream.id) * len(evidence))]
     value, chain = domain.value(stream.id), begin(stream, 0, order="source", seed=seed)
 
     def show(state: EditState) -> Trace:
-        best = best_answer(state, value, FIREWALL, possible=titled_alike)
-        label, move = best, best
-        if uniform(seed, "careless", state.id) < careless:
-            label = any_answer(state, FIREWALL, child_seed(seed, "careless")) or best
-        if uniform(seed, "astray", state.id) < astray:
-            move = any_answer(state, FIREWALL, child_seed(seed, "astray")) or best
-        return Trace(state, label[0], move[1].skill, best[0])
+        best, made = best_answer(state, value, FIREWALL, possible=titled_alike)
+        if uniform(seed, "astray", state.id) < astray and (move := any_answer(state, FIREWALL, seed)) is not None:
+            made = move[1]
+        return Trace(state, apt_answer(state, seed), made.skill, best)
 
     return demonstrated(chain, domain, EvidenceLimits(batch=size), PromptSize(_words), show)
 
 
-def train(recipe: EditorRecipe, out: Path, log: Callable[[dict[str, float]], None], start: Path | None = None) -> None:
+def train(recipe: EditorRecipe, out: Path, log: Callable[[dict[str, float]], None]) -> None:
     """Run the whole recipe and write tokenizer, weights, ``recipe.json`` and ``training.jsonl`` into ``out``.
 
     Args:
         recipe: every knob.
         out: directory, made when missing.
         log: called with each logged row.
-        start: a directory that an earlier call wrote, to continue from its weights and tokenizer.
     """
-    knobs = {"careless": recipe.careless, "astray": recipe.astray}
-    found = list(traces(recipe.world, recipe.traces, **knobs, evidence=recipe.evidence, seed=recipe.seed))
-    if start is None:
-        texts = [f"{one.state.prompt}\n{one.answer}" for one in found]
-        tokenizer = build_tokenizer([*texts, *([TERSE_SYSTEM, WORDS] * 40)], recipe.vocabulary)
-        model = build_model(recipe, tokenizer)
-    else:
-        tokenizer = PreTrainedTokenizerFast.from_pretrained(start)
-        model = Qwen3ForCausalLM.from_pretrained(start, dtype=torch.float32)
+    found = list(traces(recipe.world, recipe.traces, astray=recipe.astray, evidence=recipe.evidence, seed=recipe.seed))
+    texts = [f"{one.state.prompt}\n{one.answer}" for one in found]
+    tokenizer = build_tokenizer([*texts, *([TERSE_SYSTEM, WORDS] * 40)], recipe.vocabulary)
+    model = build_model(recipe, tokenizer)
     codec = ChatCodec(tokenizer, (), system=TERSE_SYSTEM)
     fit(model, _endless(found, codec, tokenizer, recipe), recipe, out, log)
     model.to(torch.bfloat16).save_pretrained(out)
     tokenizer.save_pretrained(out)
-    before = json.loads((start / "recipe.json").read_text()) if start else None
-    hashes = {"sha256": hashlib.sha256((out / "model.safetensors").read_bytes()).hexdigest(), "start": before}
-    (out / "recipe.json").write_text(json.dumps({**asdict(recipe), **hashes}, indent=2) + "\n")
+    sha256 = hashlib.sha256((out / "model.safetensors").read_bytes()).hexdigest()
+    (out / "recipe.json").write_text(json.dumps({**asdict(recipe), "sha256": sha256}, indent=2) + "\n")
 
 
 def _endless(
@@ -133,8 +140,7 @@ def _endless(
     for one in found:
         pools.setdefault(one.best.split()[0], []).append(one)
     for number in count():
-        left = 1 - number / (recipe.steps * recipe.batch)
-        if uniform(recipe.seed, "drill", number) < recipe.drills * left:
+        if uniform(recipe.seed, "drill", number) < recipe.drills:
             yield encoded_drill(number, recipe.seed, codec, tokenizer)
             continue
         pool = pools[_drawn(recipe.shares, uniform(recipe.seed, "kind", number))]

@@ -68,7 +68,7 @@ class PlantedDomain:
     @property
     def version(self) -> str:
         """Hash of everything that could change a stream or a score."""
-        return content_hash("planted-editing-1", repr(self))
+        return content_hash("planted-editing-2", repr(self))
 
     @property
     def secrets(self) -> Secrets:

@@ -20,7 +20,7 @@ CASES = ("red", "blue", "small", "large", "monday", "paris", "cotton", "steel", 
 _GENERAL = ("Read the {topic} in the request and choose by it.", "Always match the {topic} that the request states.")
 _VAGUE = ("Think about the {topic}.", "Keep the {topic} in mind.")
 _NARROW = ("When the {topic} is {case}, choose {case}.", "For {topic} take {case}.")
-_HARMFUL = ("Ignore the {topic} and take the first one.", "Never look at the {topic}.")
+_HARMFUL = ("Take the first one, whatever the {topic} is.", "Never look at the {topic}.")
 _TEXTS: dict[Quality, tuple[str, ...]] = {
     "general": _GENERAL,
     "vague": _VAGUE,
