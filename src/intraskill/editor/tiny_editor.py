@@ -36,6 +36,14 @@ from intraskill.runtime.warm_start import build_model, build_tokenizer
 
 FIREWALL = Firewall(Secrets())
 SHARES = {"CREATE": 0.2, "UPDATE": 0.15, "MERGE": 0.15, "PRUNE": 0.15, "NOOP": 0.35}
+ASKED = {
+    "missed": ("CREATE",),
+    "unclear": ("UPDATE", "CREATE"),
+    "misled": ("UPDATE", "CREATE", "PRUNE"),
+    "clash": ("MERGE", "UPDATE", "CREATE"),
+    "slip": ("CREATE",),
+}
+"""Feedback → the kinds of action that it asks for, the next one where no answer of the first fits."""
 WORDS = "system\nuser\nassistant\nCREATE\nUPDATE\nMERGE\nPRUNE\nNOOP\ndraft\nmissed\nslip\nunclear\nmisled\none"
 
 
@@ -46,13 +54,14 @@ class EditorRecipe(Fit):
     Attributes:
         traces: distinct demonstrations, drawn again and again.
         astray: share of steps after which a pass goes on with an arbitrary edit.
+        blind: share of answers that do not do what the feedback asks for.
         evidence: pieces of evidence read per edit; every pass has one of these.
         drills: share of reading drills among what is learnt from.
         shares: how often a demonstration is drawn by the kind of its state's best answer.
         world: seed of the planted worlds; experiments use seeds 0 to 9, probes 10.
     """
 
-    steps: int = 3000
+    steps: int = 4000
     batch: int = 8
     micro_tokens: int = 4000
     threads: int = 1
@@ -65,6 +74,7 @@ class EditorRecipe(Fit):
     heads: int = 4
     traces: int = 12000
     astray: float = 0.4
+    blind: float = 0.4
     evidence: tuple[int, ...] = (1, 1, 2, 4)
     drills: float = 0.5
     shares: Mapping[str, float] = field(default_factory=lambda: dict(SHARES))
@@ -72,23 +82,26 @@ class EditorRecipe(Fit):
     seed: int = 0
 
 
-def traces(world: int, number: int, *, astray: float, evidence: Sequence[int], seed: int) -> Iterator[Trace]:
+def traces(
+    world: int, number: int, *, astray: float, blind: float, evidence: Sequence[int], seed: int
+) -> Iterator[Trace]:
     """Yield ``number`` demonstrations over planted worlds."""
     units = PlantedDomain().units
     domain = PlantedDomain(seed=world, worlds=-(-number // (units // max(evidence))))
     shown: Iterator[Trace] = (
-        trace for stream in domain.streams("train") for trace in _pass(domain, stream, astray, evidence, seed)
+        trace for stream in domain.streams("train") for trace in _pass(domain, stream, astray, blind, evidence, seed)
     )
     return islice(shown, number)
 
 
-def apt_answer(state: EditState, seed: int) -> str:
-    """Return a valid edit about what went wrong, every kind of action as likely as the others; NOOP if nothing did.
+def shown_answer(state: EditState, blind: float, seed: int) -> str:
+    """Return a valid answer of the demonstrator: it does what the feedback asks for, or with share ``blind`` anything.
 
-    It replaces, merges or drops rules on the topics of failed tasks only, and a draft replaces only rules that bear its
-    title. Whether a rule or a draft is any good plays no part.
+    *missed* asks for a CREATE, *unclear* and *misled* for an UPDATE, *clash* for a MERGE, *slip* for the draft that
+    comes with it; anything is any kind of action on the topics of failed tasks. Which draft, and whether the skill has
+    been mended since, plays no part. Nothing failed, nothing is done.
     """
-    failed = {unit.id.split("/")[1] for unit in state.units if unit.anchors}
+    failed = {unit.id.split("/")[1]: unit for unit in state.units if unit.anchors}
 
     def apt(skill: Skill, drafts: Sequence[Chunk], actions: Sequence[ActionName]) -> Iterator[str]:
         for answer in titled_alike(skill, drafts, actions):
@@ -96,11 +109,32 @@ def apt_answer(state: EditState, seed: int) -> str:
             if all((rule := read_rule(chunk)) is not None and rule.topic in failed for chunk in touched):
                 yield answer
 
-    found = any_answer(state, FIREWALL, seed, possible=apt)
+    def asked(skill: Skill, drafts: Sequence[Chunk], actions: Sequence[ActionName]) -> Iterator[str]:
+        """Answers of the kind that some feedback asks for, with the nearest kind where that one does not fit."""
+        fitting = [answer for answer in apt(skill, drafts, actions) if answer != "NOOP"]
+        for topic, unit in failed.items():
+            code = unit.text.split(" -> ")[1].split()[0]
+            about = [one for one in fitting if _about(one, skill, drafts) == topic or code == "slip"]
+            for kind in ASKED[code]:
+                if found := [one for one in about if one.startswith(kind)]:
+                    yield from found
+                    break
+
+    possible = apt if uniform(seed, "blind", state.id) < blind else asked
+    found = any_answer(state, FIREWALL, seed, possible=possible)
     return found[0] if found else "NOOP"
 
 
-def _pass(domain: PlantedDomain, stream: Stream, astray: float, evidence: Sequence[int], seed: int) -> Iterator[Trace]:
+def _about(answer: str, skill: Skill, drafts: Sequence[Chunk]) -> str:
+    """Return the topic of an answer: of the draft that it names, or of the rule that it drops."""
+    action = parse_action(answer, drafts=drafts)
+    rule = read_rule(action.chunk or skill.chunks[action.targets[0] - 1])
+    return "" if rule is None else rule.topic
+
+
+def _pass(
+    domain: PlantedDomain, stream: Stream, astray: float, blind: float, evidence: Sequence[int], seed: int
+) -> Iterator[Trace]:
     size = evidence[int(uniform(seed, "evidence", stream.id) * len(evidence))]
     value, chain = domain.value(stream.id), begin(stream, 0, order="source", seed=seed)
 
@@ -108,7 +142,7 @@ def _pass(domain: PlantedDomain, stream: Stream, astray: float, evidence: Sequen
         best, made = best_answer(state, value, FIREWALL, possible=titled_alike)
         if uniform(seed, "astray", state.id) < astray and (move := any_answer(state, FIREWALL, seed)) is not None:
             made = move[1]
-        return Trace(state, apt_answer(state, seed), made.skill, best)
+        return Trace(state, shown_answer(state, blind, seed), made.skill, best)
 
     return demonstrated(chain, domain, EvidenceLimits(batch=size), PromptSize(_words), show)
 
@@ -121,7 +155,8 @@ def train(recipe: EditorRecipe, out: Path, log: Callable[[dict[str, float]], Non
         out: directory, made when missing.
         log: called with each logged row.
     """
-    found = list(traces(recipe.world, recipe.traces, astray=recipe.astray, evidence=recipe.evidence, seed=recipe.seed))
+    knobs = {"astray": recipe.astray, "blind": recipe.blind}
+    found = list(traces(recipe.world, recipe.traces, **knobs, evidence=recipe.evidence, seed=recipe.seed))
     texts = [f"{one.state.prompt}\n{one.answer}" for one in found]
     tokenizer = build_tokenizer([*texts, *([TERSE_SYSTEM, WORDS] * 40)], recipe.vocabulary)
     model = build_model(recipe, tokenizer)

@@ -9,7 +9,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -140,16 +140,22 @@ def edit_step(run: EditorRun, passes: Passes, step: int) -> list[Scored]:
 
 
 def begin_passes(run: EditorRun, places: Sequence[Place], begun: int) -> Passes:
-    """Fill the places of finished passes with new ones; streams come in an order that is drawn anew for every tour."""
-    streams = run.train_streams
+    """Fill the places of finished passes with new ones; streams come in an order that is drawn anew for every tour.
+
+    Of the first B passes the k-th skips k/B of its evidence. Else all passes would be at their start in one step and at
+    their end some steps later, and an editor that is shown nothing but mended skills for a while unlearns to edit.
+    """
+    streams, width = run.train_streams, run.config.grpo.groups_per_step
     filled: list[Place] = []
-    for place in [*places, *[None] * (run.config.grpo.groups_per_step - len(places))]:
+    for place in [*places, *[None] * (width - len(places))]:
         if place is not None and place[2].rest:
             filled.append(place)
             continue
         tour, number = divmod(begun, len(streams))
         stream_id = shuffled(streams, run.config.seed, "tour", tour)[number]
-        filled.append((stream_id, begun, run.begin(streams[stream_id], begun)))
+        chain = run.begin(streams[stream_id], begun)
+        skipped = len(chain.rest) * begun // width if begun < width else 0
+        filled.append((stream_id, begun, replace(chain, rest=chain.rest[skipped:])))
         begun += 1
     return Passes(tuple(filled), begun)
 
