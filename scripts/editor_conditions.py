@@ -30,7 +30,13 @@ from intraskill.provenance import plan_of
 from intraskill.runtime.run_directory import PartialLog, file_hash, read_json, write_json, write_text
 
 Row = dict[str, Any]
-PUBLISHED = ("editor.reward=binary", "editor.anchors=1", "editor.order=source")
+FULL = (
+    "editor.reward=margin",
+    "editor.anchors=4",
+    "editor.options.anchors=4",  # a planted failure names its own query only, unless more are asked for
+    "editor.order=source",
+)
+"""What every condition is held against: the published form with a graded reward and four anchors."""
 NOT_READ = ("editor.reward", "editor.anchors", "editor.options.anchors")
 """Knobs that only training meets."""
 EVIDENCE = (1, 2, 4, 8)
@@ -65,6 +71,10 @@ LINES = (
     Condition("full", "full", "trained", twin="sft"),
 )
 ABLATIONS = {
+    "published": (
+        "as published: binary reward, 1 anchor",
+        ("editor.reward=binary", "editor.anchors=1", "editor.options.anchors=1"),
+    ),
     "plain": ("plain verifier reward, no rollback", ("editor.reward=plain",)),
     "no_merge_prune": ("no MERGE, no PRUNE", ("editor.actions=[CREATE,UPDATE,NOOP]",)),
     "no_noop": ("no NOOP", ("editor.actions=[CREATE,UPDATE,MERGE,PRUNE]",)),
@@ -73,10 +83,8 @@ FURTHER = {
     **{f"evidence_{n}": (f"{n} piece{'s' * (n > 1)} of evidence per edit", (f"editor.batch={n}",)) for n in EVIDENCE},
     "shuffled": ("evidence shuffled", ("editor.order=shuffled",)),
     "reverse": ("evidence reversed", ("editor.order=reverse",)),
-    "margin": ("margin reward", ("editor.reward=margin",)),
-    # A planted failure names its own query only, unless more are asked for.
-    "anchors_4": ("4 anchors per edit", ("editor.anchors=4", "editor.options.anchors=4")),
-    "margin_4": ("margin reward, 4 anchors", ("editor.reward=margin", "editor.anchors=4", "editor.options.anchors=4")),
+    "binary": ("binary reward", ("editor.reward=binary",)),
+    "anchors_1": ("1 anchor per edit", ("editor.anchors=1", "editor.options.anchors=1")),
 }
 ORACLE = Condition("oracle", "oracle: the best edit at every step", "oracle")
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import editor_summary
 from csv_rows import write_csv
-from editor_conditions import PUBLISHED, Condition, Grid, conditions, finished_rows, run_one
+from editor_conditions import FULL, Condition, Grid, conditions, finished_rows, run_one
 
 from intraskill.method.errors import ConfigError, IntraSkillError
 
@@ -37,7 +37,7 @@ Row = dict[str, Any]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is missing, then write rows, summary and table; 1 when a run failed."""
     options = _options(arguments)
-    base = ("+exp=editor_tiny", f"editor.domain={options.domain}", f"editor.steps={options.steps}", *PUBLISHED)
+    base = ("+exp=editor_tiny", f"editor.domain={options.domain}", f"editor.steps={options.steps}", *FULL)
     grid = Grid(options.runs / options.domain, (*base, *options.overrides), options.worlds or WORLDS[options.domain])
     try:
         if options.domain != "planted" and grid.config().policy.path == "tiny_editor":

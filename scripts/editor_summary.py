@@ -178,7 +178,7 @@ def markdown(domain: str, summary: Sequence[Row], evidence: int) -> str:
     ]
     table = "\n".join("| " + " | ".join(cells) + " |" for cells in (head, ["---"] * len(head), *lines))
     told = "\n".join(f"- {line.replace('**', '')}" for line in findings(summary, measure))
-    full = f"`full`: binary rollback reward, 1 anchor, {pieces}, in source order."
+    full = f"`full`: rollback reward as a margin, 4 anchors, {pieces}, in source order."
     return f"## {domain}\n\n{facts} {full}\n\n{table}\n\n{told}\n"
 
 

@@ -61,9 +61,9 @@ def test_every_condition_is_one_override_and_an_editor_that_reads_otherwise_has_
     found = {one.name: one for one in editor_conditions.conditions("planted", 1)}
     assert "evidence_1" not in found and found["evidence_4"].twin == "sft_evidence_4"
     assert found["sft_evidence_4"].overrides == found["evidence_4"].overrides == ("editor.batch=4",)
-    assert found["margin"].twin == found["anchors_4"].twin == found["full"].twin == "sft"
+    assert found["binary"].twin == found["anchors_1"].twin == found["full"].twin == "sft"
     assert "evidence_1" in {one.name for one in editor_conditions.conditions("planted", 4)}
-    grid = editor_conditions.Grid(Path("runs"), ("+exp=editor_tiny", *editor_conditions.PUBLISHED), 2)
+    grid = editor_conditions.Grid(Path("runs"), ("+exp=editor_tiny", *editor_conditions.FULL), 2)
     full = editor_conditions.plan_of(grid.config())
     for one in (one for one in found.values() if one.kind == "trained"):
         changed = editor_conditions.plan_of(grid.config(*one.overrides))
@@ -90,14 +90,14 @@ def planted_rows(effects, *, worlds=30, seeds=3, noise=0.02):
 
 @pytest.fixture
 def rows():
-    broken = planted_rows({"full": (0.0, 0.0), "plain": (-0.3, 0.0), "no_noop": (-0.1, 0.3), "margin": (0.0, 0.0)})
+    broken = planted_rows({"full": (0.0, 0.0), "plain": (-0.3, 0.0), "no_noop": (-0.1, 0.3), "binary": (0.0, 0.0)})
     return [row for row in broken if (row["condition"], row["world"]) != ("plain", "world-7")]
 
 
 def test_differences_are_paired_by_world_and_a_doubtful_seed_is_seen(rows):
     summary = editor_summary.summarise(rows, editor_conditions.conditions("planted", 1))
     by_name = {row["condition"]: row for row in summary}
-    assert by_name.keys() == {"full", "plain", "no_noop", "margin"}
+    assert by_name.keys() == {"full", "plain", "no_noop", "binary"}
     plain, no_noop = by_name["plain"], by_name["no_noop"]
     assert (plain["seeds"], plain["worlds"], plain["n"]) == (3, 29, 87)
     assert plain["over_full_high"] < 0 and plain["over_full_seeds_high"] < 0

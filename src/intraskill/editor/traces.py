@@ -116,15 +116,11 @@ def best_answer(
 
 
 def any_answer(
-    state: EditState,
-    firewall: Firewall,
-    seed: int,
-    actions: Sequence[ActionName] = ACTIONS,
-    possible: Possible = possible_answers,
+    state: EditState, firewall: Firewall, seed: int, actions: Sequence[ActionName] = ACTIONS
 ) -> tuple[str, Attempt] | None:
     """Return a valid answer, every kind of action as likely as the others; ``None`` when none was found."""
     kinds: dict[str, list[str]] = {}
-    for answer in possible(state.skill, state.drafts, actions):
+    for answer in possible_answers(state.skill, state.drafts, actions):
         kinds.setdefault(answer.split()[0], []).append(answer)
     for k in range(sum(map(len, kinds.values()))):
         own = kinds[list(kinds)[int(uniform(seed, "kind", state.id, k) * len(kinds))]]
