@@ -230,7 +230,20 @@ def test_a_domain_that_cannot_be_trained_on_is_one_error_before_any_answer_is_pa
     assert status == 2
     assert len(last) == 1 and message in last[0]
     assert out == ""
+    assert (editing_place / f"domain-{which}").exists() == (which == "broken"), "a refused run leaves nothing behind"
     assert not (editing_place / f"domain-{which}" / "editor" / "train.partial.jsonl").exists()
+
+
+def test_a_refused_run_goes_on_in_the_same_directory_once_it_is_mended(editing_place, tmp_path, capsys):
+    words = [word for word in of_domain(editing_place, "unused", "one_held") if not word.startswith("run_dir=")]
+    command = ["editor", "train", *words, f"run_dir={tmp_path / 'runs' / 'one'}", "editor.steps=1"]
+    status, _, err = said(capsys, *command)
+    assert status == 2 and "or set it to 0 for no comparison" in err
+    assert list(tmp_path.iterdir()) == []
+    status, _, err = said(capsys, *command, "editor.eval_streams=0")
+    assert status == 0, err
+    status, _, err = said(capsys, *command)
+    assert status == 2 and "was started with another plan; it differs in 1: editor.eval_streams" in err
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,13 @@ from typing import Any
 
 from intraskill.arms import reward_note
 from intraskill.config import Config
-from intraskill.editor.assembly import EditorRun, assemble_editor, streams_of
+from intraskill.editor.assembly import EditorRun, assemble_editor
 from intraskill.editor.domain import Stream
 from intraskill.editor.environment import FAMILY
 from intraskill.editor.passes import EMPTY, compile_streams, summary, worth
 from intraskill.editor.scoring import Scored, answer_of, score_answers
 from intraskill.editor.states import Chain, next_state
-from intraskill.method.errors import NothingToLearnError, TooFewTasksError
+from intraskill.method.errors import NothingToLearnError
 from intraskill.method.randomness import child_seed, shuffled, uniform
 from intraskill.method.rollouts import Episode, Group, GroupResult
 from intraskill.method.skill import BARE, Skill
@@ -61,10 +61,10 @@ def train_editor(config: Config, monitor: Monitor | None = None) -> EditorRun:
     Raises:
         IntraSkillError: with one clear sentence; what was saved stays, the same command continues.
     """
-    run = assemble_editor(config, monitor)
-    with locked(run.root):
-        held_out = _held_out(run)
+    with locked(Path(config.run_dir)):
+        run = assemble_editor(config, monitor, EditorRun.check_streams)
         try:
+            held_out = run.held_out  # asked for before anything is paid
             directory = run.root / "editor"
             if is_sealed(directory):
                 verify(directory)
@@ -254,23 +254,6 @@ def _resume(run: EditorRun, states: Path) -> tuple[int, int, Passes]:
         chain = Chain(whole.id, from_json(Skill, packed["skill"], states), rest, int(packed["step"]))
         places.append((stream_id, number, chain))
     return int(facts["step"]), int(facts["lines"]), Passes(tuple(places), int(facts["passes"]["begun"]))
-
-
-def _held_out(run: EditorRun) -> tuple[Stream, ...]:
-    """Return the streams to compare on at the end; asked for before anything is paid.
-
-    Raises:
-        SplitError: when there are none.
-        TooFewTasksError: when fewer than two of them hold probes.
-    """
-    count = run.config.editor.eval_streams
-    streams = streams_of(run, "held_out")[:count] if count else ()
-    if count and (probed := sum(bool(stream.probes) for stream in streams)) < 2:
-        raise TooFewTasksError(
-            f"{probed} of {len(streams)} held-out streams hold probes, and an interval needs two; give more evidence, "
-            f"raise editor.eval_streams={count}, or set it to 0 for no comparison, and name another run_dir"
-        )
-    return streams
 
 
 def _evaluate(run: EditorRun, streams: Sequence[Stream]) -> None:
