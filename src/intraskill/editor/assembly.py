@@ -88,12 +88,15 @@ class EditorRun:
             TooFewTasksError: when fewer than two of them hold probes.
         """
         count = self.config.editor.eval_streams
-        streams = streams_of(self, "held_out")[:count] if count else ()
+        there = streams_of(self, "held_out") if count else ()
+        streams = there[:count]
         if count and (probed := sum(bool(stream.probes) for stream in streams)) < 2:
             raise TooFewTasksError(
                 f"{probed} of {len(streams)} held-out streams hold probes, and an interval needs two; give more "
                 f"evidence, raise editor.eval_streams={count}, or set it to 0 for no comparison"
             )
+        if count > len(there):
+            self.monitor.say(f"editor.eval_streams={count} are wanted, all {len(there)} held-out streams are compared")
         return streams
 
     def check_streams(self) -> None:
