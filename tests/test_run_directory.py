@@ -23,10 +23,10 @@ from intraskill.method.rollouts import Group, GroupResult, Rollout, Turn
 from intraskill.method.skill import Chunk
 from intraskill.method.tasks import Task
 from intraskill.method.triage import Review
+from intraskill.provenance import claim
 from intraskill.runtime.records import from_json, lean, to_json
 from intraskill.runtime.run_directory import (
     PartialLog,
-    claim,
     directory_written_whole,
     read_json,
     read_jsonl,

@@ -18,9 +18,8 @@ from intraskill.method.editor_actions import ACTIONS, ActionName
 from intraskill.method.errors import ConfigError, SplitError, TooFewTasksError
 from intraskill.method.evidence import EvidenceLimits, Order
 from intraskill.method.firewall import Firewall, Secrets
-from intraskill.provenance import about, check_provenance, plan_of
+from intraskill.provenance import about, check_provenance, claim, plan_of
 from intraskill.runtime.learner import Learner
-from intraskill.runtime.run_directory import claim
 from intraskill.runtime.tracking import Metrics, Monitor, Silence
 
 DOMAINS = {
