@@ -46,7 +46,9 @@ def overrides(config: Config) -> list[str]:
     """Return the words that make the default config this one."""
     default = flatten(Config())
     changed = {name: value for name, value in flatten(config).items() if value != default[name]}
-    changed |= {f"editor.options.{name}": value for name, value in changed.pop("editor.options").items()}
+    for name, value in changed.pop("editor.options").items():
+        more = value if isinstance(value, dict) else {"": value}
+        changed |= {f"editor.options.{name}.{key}".rstrip("."): one for key, one in more.items()}
     return [f"{name}={json.dumps(value) if isinstance(value, list) else value}" for name, value in changed.items()]
 
 

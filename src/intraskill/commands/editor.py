@@ -88,11 +88,12 @@ def print_tables(root: Path) -> None:
     """Print what an editor's run did so far."""
     from rich.console import Console
 
-    from intraskill.report.editor import editor_tables
+    from intraskill.report.editor import editor_tables, paid_line
 
     console = Console()
     for table in editor_tables(root):
         console.print(table, highlight=False)
+    sys.stdout.write(paid_line(root))
 
 
 def _checked_amount(arguments: argparse.Namespace) -> None:
@@ -152,6 +153,7 @@ def _run(arguments: argparse.Namespace, overrides: list[str], compose: Compose, 
     from intraskill.editor.trained import TINY, TINY_EXPERIMENT
     from intraskill.method.skill import Skill, parse_skill
     from intraskill.provenance import skill_file
+    from intraskill.report.editor import paid_line
     from intraskill.report.live import monitor
     from intraskill.runtime.run_directory import is_sealed, read_text
 
@@ -190,5 +192,5 @@ def _run(arguments: argparse.Namespace, overrides: list[str], compose: Compose, 
             f"{one.stream}: {len(rows)} steps, {taken} edits, {reasons.total()} invalid{f' ({why})' * bool(why)}, "
             f"{len(one.skill.chunks)} chunks\n"
         )
-    sys.stdout.write(f"Written: {out}\n")
+    sys.stdout.write(f"{paid_line(out)}Written: {out}\n")
     return 0

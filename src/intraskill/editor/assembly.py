@@ -20,6 +20,7 @@ from intraskill.method.evidence import EvidenceLimits, Order
 from intraskill.method.firewall import Firewall, Secrets
 from intraskill.provenance import about, check_provenance, claim, plan_of
 from intraskill.runtime.learner import Learner
+from intraskill.runtime.llm import Usage, usage_of, watch_together
 from intraskill.runtime.tracking import Metrics, Monitor, Silence
 
 DOMAINS = {
@@ -107,6 +108,11 @@ class EditorRun:
         """
         _ = self.held_out, self.train_streams
 
+    @property
+    def usage(self) -> Usage | None:
+        """What the workbench's LLMs have cost since the start of the run; ``None`` when it asks none."""
+        return usage_of(self.workbench.clients) if self.workbench.clients else None
+
     def begin(self, stream: Stream, number: int) -> Chain:
         """Return pass ``number`` over a stream, in the order that the config asks for."""
         return begin(stream, number, order=cast(Order, self.config.editor.order), seed=self.config.seed)
@@ -146,6 +152,7 @@ def editor_bench(
     size = prompt_size(learner, environment)
     metrics = Metrics(root / "metrics.jsonl")
     shown = monitor or Silence()
+    watch_together(workbench.clients, shown.spent)
     return EditorRun(config, root, workbench, environment, learner, trials, limits, size, metrics, shown)
 
 

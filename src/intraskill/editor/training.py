@@ -39,7 +39,7 @@ from intraskill.runtime.run_directory import (
     write_text,
 )
 from intraskill.runtime.run_lock import locked
-from intraskill.runtime.tracking import Monitor
+from intraskill.runtime.tracking import Monitor, log_spending
 from intraskill.saved_states import load_newest, save_state
 from intraskill.training import with_signal
 
@@ -73,6 +73,7 @@ def train_editor(config: Config, monitor: Monitor | None = None) -> EditorRun:
                 _train(run, directory)
             _evaluate(run, held_out)
         finally:
+            log_spending(run.metrics, run.monitor, run.usage, 0, "llm")
             run.metrics.close()
     return run
 
@@ -270,7 +271,8 @@ def _evaluate(run: EditorRun, streams: Sequence[Stream]) -> None:
         write_text(directory / f"{slug(one.stream)}.md", one.skill.to_markdown())
     write_jsonl(directory / "edits.jsonl", [row for one in compiled for row in one.log])
     write_jsonl(directory / "worth.jsonl", [to_json(one) for one in found])
-    write_json(directory / "summary.json", {"streams": len(found), **to_json(summary(found))})
+    paid = None if run.usage is None else run.usage.spending
+    write_json(directory / "summary.json", {"streams": len(found), **to_json(summary(found)), "llm": paid})
     seal(directory)
 
 

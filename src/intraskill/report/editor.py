@@ -8,7 +8,8 @@ from rich.table import Table
 
 from intraskill.config import Config
 from intraskill.editor.assembly import allowed_actions, limits_of, workbench_of
-from intraskill.report.tables import interval
+from intraskill.report.summary import spending
+from intraskill.report.tables import interval, paid
 from intraskill.runtime.run_directory import read_json
 from intraskill.runtime.tracking import Metrics
 
@@ -52,6 +53,12 @@ def editor_tables(root: Path) -> list[Table]:
         title = f"Held-out score ({found['streams']} streams)"
         tables.append(_table(title, ("what", "mean with 95 % interval"), lines))
     return tables
+
+
+def paid_line(root: Path) -> str:
+    """Return what an editor's run or pass has paid to LLMs, as a line; empty when it asked none."""
+    spent = spending(Metrics(root / "metrics.jsonl").rows())
+    return "" if spent is None else f"{paid(spent)}\n"
 
 
 def _states(rows: list[dict[str, Any]]) -> Table:

@@ -4,6 +4,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from intraskill.method.errors import ConfigError, IntraSkillError
 from intraskill.runtime.llm_cache import Completion
@@ -96,6 +97,17 @@ class Usage:
         """Tokens read and written."""
         return self.tokens_in + self.tokens_out
 
+    @property
+    def spending(self) -> dict[str, Any]:
+        """What metrics and summaries hold, by the names of `SPENDING`."""
+        return {name: getattr(self, name) for name in SPENDING}
+
+    def __add__(self, other: "Usage") -> "Usage":
+        """Return what both have spent together; `sum` with ``Usage()`` as its start."""
+        numbers = {name: getattr(self, name) + getattr(other, name) for name in (*SPENDING, "cached")}
+        outcomes = dict(sorted((Counter(self.outcomes) + Counter(other.outcomes)).items()))
+        return Usage(**numbers, outcomes=outcomes)
+
     def words(self) -> str:
         """Return ``37 answers, 52,310 tokens read, 4,120 written, cost 0.0123``; no cost where nothing has a price."""
         spent = f"{self.calls:,} answers, {self.tokens_in:,} tokens read, {self.tokens_out:,} written"
@@ -117,11 +129,15 @@ class Meter:
 
     A limit of calls is exact. Tokens are known only once an answer is there, so a limit of tokens or of cost may be
     passed by the answers that were under way when it was reached.
+
+    Attributes:
+        limits: of the endpoint.
+        watch: called by `tell`; may be set later.
     """
 
     def __init__(self, limits: Limits, watch: Callable[[Usage], None] | None = None) -> None:
         self.limits = limits
-        self._watch = watch
+        self.watch = watch
         self._lock, self._watching = threading.Lock(), threading.Lock()
         self._calls = self._tokens_in = self._tokens_out = self._cached = self._under_way = 0
         self._outcomes: Counter[str] = Counter()
@@ -174,9 +190,9 @@ class Meter:
 
     def tell(self) -> None:
         """Tell the watcher, one thread at a time."""
-        if self._watch is not None:
+        if self.watch is not None:
             with self._watching:
-                self._watch(self.usage)
+                self.watch(self.usage)
 
     def _pay(self, answer: Completion) -> None:
         self._calls += 1
