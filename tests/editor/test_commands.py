@@ -253,6 +253,12 @@ def test_a_refused_run_goes_on_in_the_same_directory_once_it_is_mended(editing_p
     [
         (["editor.actions=[CREATE,ERASE]"], "editor.actions has 'ERASE'; choose from CREATE, UPDATE, MERGE, PRUNE"),
         (["editor.actions=[]"], "editor.actions is empty"),
+        (
+            ["editor.options={worlds:3}"],
+            "worlds:3}: give each option a word of its own, editor.options.NAME=VALUE",
+        ),
+        (["editor.options={worlds: 3"], "such as editor.options.seed=3"),
+        (["editor.options=3"], "such as editor.options.seed=3"),
         (["editor.options.world=3"], "did you mean 'worlds'?"),
         (["editor.options.worlds=many"], "editor.options.worlds='many' is a str; give a int"),
         (["editor.options.worlds=0"], "must be at least 1"),
