@@ -199,7 +199,7 @@ def test_lint_finds_a_duplicate_chunk_and_a_leak_and_passes_a_clean_skill(capsys
     assert status == 1 and "product_id" in out
     path.write_text("### Read\n\nApplies when: always.\nProcedure: read every word.\n")
     status, out, _ = said(capsys, "skill", "lint", str(path))
-    assert status == 0 and "1 chunks" in out
+    assert status == 0 and ": 1 chunk, nothing" in out
 
 
 LEAK = "### Read\n\nRemember planted-test-0003 well.\n"

@@ -7,6 +7,7 @@ from typing import Any
 
 from intraskill.arms import bare_arm, plan_arm, run_arm
 from intraskill.assembly import Run
+from intraskill.method.errors import counted
 from intraskill.method.frontier import find_frontier
 from intraskill.method.gate import Decision, Fate
 from intraskill.method.proposals import Ledger, Proposal
@@ -128,8 +129,10 @@ def answers_line(harvest: Harvest) -> str:
     edits = counts["asked"] - counts["noop"] - counts["invalid"]
     reasons = [f"{n} {name.removeprefix('invalid/')}" for name, n in counts.items() if name.startswith("invalid/")]
     wrong = f"{counts['invalid']} invalid" + (f" ({', '.join(reasons)})" if reasons else "")
-    unread = f"; {counts['no_room']} rollouts fit no prompt beside the skill" if counts["no_room"] else ""
-    return f"{harvest.analyst} gave {counts['asked']} answers: {edits} edits, {counts['noop']} NOOP, {wrong}{unread}"
+    no_room = counted(counts["no_room"], "rollout")
+    unread = f"; no prompt beside the skill has room for {no_room}" if counts["no_room"] else ""
+    given, valid = counted(counts["asked"], "answer"), f"{counted(edits, 'edit')}, {counts['noop']} NOOP"
+    return f"{harvest.analyst} gave {given}: {valid}, {wrong}{unread}"
 
 
 def analyses_line(harvest: Harvest) -> str:
@@ -137,7 +140,7 @@ def analyses_line(harvest: Harvest) -> str:
     counts = harvest.counts
     fell = [f"{counts[name]} {name}" for name in WITHOUT_PROPOSAL if counts.get(name)]
     lost = f"; rollouts without one: {', '.join(fell)}" if fell else ""
-    return f"{harvest.analyst} made {counts['mapped']} proposals{lost}"
+    return f"{harvest.analyst} made {counted(counts['mapped'], 'proposal')}{lost}"
 
 
 def _harvest(

@@ -14,6 +14,7 @@ from intraskill.config import Config, flatten
 from intraskill.editor.domain import Stream, Workbench
 from intraskill.editor.domains.planted import PlantedDomain, RewardVerifier
 from intraskill.editor.warm_start import read_traces
+from intraskill.method.errors import counted
 from intraskill.method.skill import parse_skill
 from intraskill.runtime.run_directory import read_json, read_jsonl, seal
 from intraskill.runtime.tracking import Metrics
@@ -114,6 +115,18 @@ def test_train_ends_with_the_shares_of_answers_and_the_held_out_score(trained):
     assert f"Next: intraskill editor run --ckpt {root}" in out
 
 
+def test_one_of_a_kind_is_no_plural(trained, editing_place, tmp_path, capsys):
+    root, words, out = trained
+    assert "first step " in out and "last step " in out and "1 steps" not in out, "a quarter of four steps is one"
+    status, out, _ = said(capsys, "editor", "traces", "--out", str(tmp_path / "t"), "--number", "1", *words)
+    assert (status, out) == (0, f"1 trace in {tmp_path / 't'}\n")
+    (tmp_path / "notes.md").write_text("One paragraph.\n")
+    command = ["editor", "run", "--ckpt", str(root), str(tmp_path / "notes.md"), "--out", str(tmp_path / "s.md")]
+    assert "files: 1 step, " in said(capsys, *command)[1]
+    status, out, _ = said(capsys, "editor", "train", "--dry-run", *words, "editor.anchors=1")
+    assert status == 0 and "≤ 1 piece of" in " ".join(out.split()) and "1 pieces" not in out and "1 anchors" not in out
+
+
 def test_train_says_how_many_trials_it_paid_and_the_same_command_pays_none(trained, capsys):
     root, words, out = trained
     paid = len(read_jsonl(root / "trials.partial.jsonl"))
@@ -198,7 +211,8 @@ def test_run_compiles_files_and_held_out_streams_and_says_what_it_did(trained, t
     taken = sum(not row["invalid"] and row["action"] != "NOOP" for row in log)
     reasons = Counter(row["invalid"] for row in log if row["invalid"])
     why = f" ({', '.join(f'{number} {reason}' for reason, number in reasons.most_common())})" if reasons else ""
-    assert f"files: 2 steps, {taken} edits, {invalid} invalid{why}, {len(skill.chunks)} chunks\n" in out
+    made = f"files: 2 steps, {counted(taken, 'edit')}, {invalid} invalid{why}, {counted(len(skill.chunks), 'chunk')}\n"
+    assert made in out
     status, _, err = said(capsys, *files, "--out", str(out_file))
     assert status == 2 and err.count("\n") == 1 and "exists already" in err
 
@@ -217,10 +231,10 @@ def test_run_compiles_files_and_held_out_streams_and_says_what_it_did(trained, t
     ("which", "message"),
     [
         ("untrained", "SplitError: editor.domain=editor.test_commands:written has no train streams; give it more"),
-        ("unqueried", "SplitError: none of the 2 pieces of evidence in 1 train streams of"),
+        ("unqueried", "SplitError: none of 2 pieces of evidence in 1 train stream of"),
         ("none_held", "SplitError: editor.domain=editor.test_commands:written has no held_out streams"),
-        ("one_held", "TooFewTasksError: 1 of 1 held-out streams hold probes, and an interval needs two"),
-        ("unprobed", "TooFewTasksError: 1 of 2 held-out streams hold probes"),
+        ("one_held", "TooFewTasksError: held-out streams with probes: 1 of 1, and an interval needs two"),
+        ("unprobed", "TooFewTasksError: held-out streams with probes: 1 of 2, and"),
         ("broken", "NothingToLearnError: none of 12 edits of step 0 could be scored, first: worker: down"),
     ],
 )
@@ -300,7 +314,7 @@ def test_a_file_that_holds_no_traces_is_refused(editing_place, tmp_path, capsys,
         (["--ckpt", "RUN", "--skill", "README.md"], "--skill goes with EVIDENCE"),
         (["--ckpt", "RUN", "absent.md"], "absent.md is no evidence"),
         (["--ckpt", "RUN", "notes.pdf"], "notes.pdf is no evidence"),
-        (["--ckpt", "RUN", "empty.md"], "1 files hold no evidence"),
+        (["--ckpt", "RUN", "empty.md"], "no evidence in 1 file: "),
     ],
 )
 def test_a_pass_that_cannot_begin_is_one_sentence(trained, tmp_path, monkeypatch, capsys, words, message):

@@ -15,7 +15,7 @@ from intraskill.editor.states import Chain, begin
 from intraskill.editor.trials import Trials
 from intraskill.factories import imported
 from intraskill.method.editor_actions import ACTIONS, ActionName
-from intraskill.method.errors import ConfigError, SplitError, TooFewTasksError
+from intraskill.method.errors import ConfigError, SplitError, TooFewTasksError, counted
 from intraskill.method.evidence import EvidenceLimits, Order
 from intraskill.method.firewall import Firewall, Secrets
 from intraskill.provenance import about, check_provenance, claim, plan_of
@@ -73,9 +73,9 @@ class EditorRun:
         found = streams_of(self, "train")
         if not any(unit.anchors for stream in found for unit in stream.units):
             raise SplitError(
-                f"none of the {sum(len(stream.units) for stream in found)} pieces of evidence in {len(found)} train "
-                f"streams of editor.domain={self.config.editor.domain} names a query to try an edit on, so no edit has "
-                "a reward; give queries, or attempts short of full reward"
+                f"none of {counted(sum(len(stream.units) for stream in found), 'piece')} of evidence in "
+                f"{counted(len(found), 'train stream')} of editor.domain={self.config.editor.domain} names a query to "
+                "try an edit on, so no edit has a reward; give queries, or attempts short of full reward"
             )
         return {stream.id: stream for stream in found}
 
@@ -92,7 +92,7 @@ class EditorRun:
         streams = there[:count]
         if count and (probed := sum(bool(stream.probes) for stream in streams)) < 2:
             raise TooFewTasksError(
-                f"{probed} of {len(streams)} held-out streams hold probes, and an interval needs two; give more "
+                f"held-out streams with probes: {probed} of {len(streams)}, and an interval needs two; give more "
                 f"evidence, raise editor.eval_streams={count}, or set it to 0 for no comparison"
             )
         if count > len(there):

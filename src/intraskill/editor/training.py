@@ -22,7 +22,7 @@ from intraskill.editor.environment import FAMILY
 from intraskill.editor.passes import EMPTY, compile_streams, summary, worth
 from intraskill.editor.scoring import Scored, answer_of, score_answers
 from intraskill.editor.states import Chain, next_state
-from intraskill.method.errors import NothingToLearnError
+from intraskill.method.errors import NothingToLearnError, counted
 from intraskill.method.randomness import child_seed, shuffled, uniform
 from intraskill.method.rollouts import Episode, Group, GroupResult
 from intraskill.method.skill import BARE, Skill
@@ -134,8 +134,8 @@ def edit_step(run: EditorRun, passes: Passes, step: int) -> list[Scored]:
     if trials and (set(trials) == {None} or set(rewards) == {None}):
         reasons = [*run.trials.faults[:1], *(fault for one in scored for fault in one.faults)]
         raise NothingToLearnError(
-            f"none of {len(flat)} edits of step {step} could be scored, first: {reasons[0]}; mend worker or verifier "
-            "and run the same command again"
+            f"none of {counted(len(flat), 'edit')} of step {step} could be scored, first: {reasons[0]}; mend worker "
+            "or verifier and run the same command again"
         )
     return scored
 

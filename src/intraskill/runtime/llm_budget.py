@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from intraskill.method.errors import ConfigError, IntraSkillError
+from intraskill.method.errors import ConfigError, IntraSkillError, counted
 from intraskill.runtime.llm_cache import Completion
 from intraskill.runtime.proposer_settings import ProposerConfig
 
@@ -110,7 +110,7 @@ class Usage:
 
     def words(self) -> str:
         """Return ``37 answers, 52,310 tokens read, 4,120 written, cost 0.0123``; no cost where nothing has a price."""
-        spent = f"{self.calls:,} answers, {self.tokens_in:,} tokens read, {self.tokens_out:,} written"
+        spent = f"{counted(self.calls, 'answer')}, {counted(self.tokens_in, 'token')} read, {self.tokens_out:,} written"
         return f"{spent}, cost {self.cost:.4g}" if self.cost else spent
 
     @property
@@ -172,8 +172,9 @@ class Meter:
             self._under_way += not reached
         if reached:
             raise BudgetError(
-                f"the budget is used up: {reached}. {usage.calls} answers are paid and kept, {usage.tokens} tokens, "
-                f"cost {usage.cost:.4g}; raise the limit and run the same command again, no answer is paid twice"
+                f"the budget is used up: {reached}. Paid and kept: {counted(usage.calls, 'answer')}, "
+                f"{counted(usage.tokens, 'token')}, cost {usage.cost:.4g}; raise the limit and run the "
+                "same command again, no answer is paid twice"
             )
 
     def end(self, answer: Completion | None) -> None:

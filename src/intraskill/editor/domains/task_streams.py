@@ -10,7 +10,7 @@ from typing import Any
 
 from intraskill.editor.domain import Answer, Job, Part, Query, Stream, Verifier, Worker
 from intraskill.editor.trials import Trials
-from intraskill.method.errors import ArtifactError, ConfigError, SplitError, offenders
+from intraskill.method.errors import ArtifactError, ConfigError, SplitError, counted, offenders
 from intraskill.method.evidence import EvidenceLimits, experience_unit
 from intraskill.method.firewall import Secrets
 from intraskill.method.randomness import child_seed, content_hash, shuffled
@@ -106,8 +106,8 @@ class Attempts:
             self._make(queries, by)
         elif strangers := sum(not isinstance(row, dict) or row.get("by") != by for row in read_jsonl(self.kept)):
             raise ArtifactError(
-                f"{self.kept} holds {strangers} attempts of another worker, verifier or seed, or at other tasks; use "
-                "another run_dir, or delete it: answers of an LLM that are kept are not paid again"
+                f"{self.kept} holds {counted(strangers, 'attempt')} of another worker, verifier or seed, or at other "
+                "tasks; use another run_dir, or delete it: answers of an LLM that are kept are not paid again"
             )
 
     def _make(self, queries: Sequence[Query], by: str) -> None:
@@ -128,7 +128,8 @@ class Attempts:
         ]
         if not rows:
             reasons = [answer.fault for answer in answers if answer.fault]
-            raise ArtifactError(f"none of {len(jobs)} attempts has a score, {offenders(reasons)}; mend that first")
+            made = counted(len(jobs), "attempt")
+            raise ArtifactError(f"none of {made} has a score, {offenders(reasons)}; mend that first")
         make_directory(self.kept.parent)
         write_jsonl(self.kept, rows)
 
