@@ -13,6 +13,7 @@ from editor.test_workbooks import reply as program
 from planted_runs import timeless
 
 from intraskill.editor.training import train_editor
+from intraskill.method.errors import TooFewTasksError
 from intraskill.runtime.llm import BudgetError, Usage
 from intraskill.runtime.run_directory import read_json
 from intraskill.runtime.tracking import Metrics, Silence
@@ -107,12 +108,32 @@ def test_a_run_that_a_budget_stopped_says_what_it_had_paid_and_ends_with_the_row
     assert timeless((root / "metrics.jsonl").read_bytes()) == timeless((whole / "metrics.jsonl").read_bytes())
 
 
-def test_a_pass_whose_streams_cost_attempts_says_what_they_cost(editing_place, tmp_path, capsys):
-    config = planted_editing(editing_place, "unused")
-    config.editor.domain, config.policy.path = "workbooks", str(editing_place / "model")
+def ledgers(editing_place, tmp_path, server):
+    """A config of two streams of workbooks, one of them held out, whose evidence is two attempts that are paid for."""
+    config = replace(planted_editing(editing_place, "unused"), run_dir=str(tmp_path / "run"))
+    config.editor.domain, config.editor.steps = "workbooks", 1
+    options = {"path": str(write_tasks(tmp_path / "data")), "worker": server.endpoint(), "execute": True}
+    config.editor.options = options | {"per_stream": 2, "held_out": 0.5}
+    return config
+
+
+def test_a_refused_run_keeps_the_attempts_that_it_paid_for_and_the_mended_one_uses_them(editing_place, tmp_path):
     with answering(program) as server:
-        options = {"path": str(write_tasks(tmp_path / "data")), "worker": server.endpoint(), "execute": True}
-        config.editor.options = options | {"per_stream": 2, "held_out": 0.5}
+        config = ledgers(editing_place, tmp_path, server)
+        with pytest.raises(TooFewTasksError):
+            train_editor(config)
+        assert {path.name for path in (tmp_path / "run").iterdir()} == {".lock", "attempts.jsonl", "llm_worker"}
+        attempts, paid = (tmp_path / "run" / "attempts.jsonl").read_bytes(), len(server.bodies)
+        config.editor.eval_streams = 0
+        train_editor(config)
+        assert paid == 2 and (tmp_path / "run" / "attempts.jsonl").read_bytes() == attempts
+        asked = [json.dumps(body) for body in server.bodies]  # with the seed
+        assert len(asked) == len(set(asked)) > paid
+
+
+def test_a_pass_whose_streams_cost_attempts_says_what_they_cost(editing_place, tmp_path, capsys):
+    with answering(program) as server:
+        config = ledgers(editing_place, tmp_path, server)
         words = [word for word in overrides(config) if not word.startswith("policy.path=")]
         command = ["editor", "run", "--ckpt", str(editing_place / "model"), "--out", str(tmp_path / "skills")]
         status, out, err = said(capsys, *command, *words)
