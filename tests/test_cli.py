@@ -199,7 +199,7 @@ def test_lint_finds_a_duplicate_chunk_and_a_leak_and_passes_a_clean_skill(capsys
     assert status == 1 and "product_id" in out
     path.write_text("### Read\n\nApplies when: always.\nProcedure: read every word.\n")
     status, out, _ = said(capsys, "skill", "lint", str(path))
-    assert status == 0 and "1 chunks" in out
+    assert status == 0 and ": 1 chunk, nothing" in out
 
 
 LEAK = "### Read\n\nRemember planted-test-0003 well.\n"
@@ -248,6 +248,10 @@ def test_a_draft_with_a_duplicate_chunk_is_refused_before_anything_runs(capsys, 
         (["train", "grpo.lrr=1"], "did you mean 'grpo.lr'"),
         (["train", "curriculum.skill_free_prob=1"], "outside (0, 1)"),
         (["train", "curriculum.rho_max=1"], "outside (0, 1)"),
+        (
+            ["train", "+exp=planted", "env.options={baseline:0.4}"],
+            "own, env.options.NAME=VALUE, such as env.options.seed=3",
+        ),
         (["train", "env.name=nowhere:World"], "cannot be imported"),
         (["train", "+exp=planted", "env.options.colour=1"], "env.options do not fit"),
         (["train", "+exp=planted", "family=shopping"], "is of family planted"),

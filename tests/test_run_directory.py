@@ -14,7 +14,7 @@ import pytest
 from intraskill.method.attribution import Contributions
 from intraskill.method.contexts import Curriculum
 from intraskill.method.edits import Edit
-from intraskill.method.errors import ArtifactError
+from intraskill.method.errors import ArtifactError, ConfigError
 from intraskill.method.gate import Fate
 from intraskill.method.intervals import Interval
 from intraskill.method.paired_validation import Conditions, Scored
@@ -23,10 +23,10 @@ from intraskill.method.rollouts import Group, GroupResult, Rollout, Turn
 from intraskill.method.skill import Chunk
 from intraskill.method.tasks import Task
 from intraskill.method.triage import Review
+from intraskill.provenance import claim
 from intraskill.runtime.records import from_json, lean, to_json
 from intraskill.runtime.run_directory import (
     PartialLog,
-    claim,
     directory_written_whole,
     read_json,
     read_jsonl,
@@ -159,6 +159,23 @@ def test_a_run_directory_of_another_plan_is_refused_with_the_keys_that_differ(tm
     with pytest.raises(ArtifactError, match="is not empty and holds no plan"):
         claim(tmp_path / "full", {"seed": 0}, {})
     assert (tmp_path / "full" / "thesis.tex").read_text() == "mine"
+
+
+def test_a_new_directory_is_taken_after_the_check_and_what_it_kept_does_not_bar_another_plan(tmp_path):
+    root = tmp_path / "run"
+
+    def refused():
+        root.mkdir()
+        (root / "attempts.jsonl").write_text("paid")
+        raise ConfigError("too little")
+
+    with pytest.raises(ConfigError, match="too little"):
+        claim(root, {"seed": 0}, {}, check=refused)
+    assert [path.name for path in root.iterdir()] == ["attempts.jsonl"]
+    with pytest.raises(ArtifactError, match="is not empty and holds no plan"):
+        claim(root, {"seed": 1}, {})
+    claim(root, {"seed": 1}, {}, kept=["attempts.*"])
+    claim(root, {"seed": 1}, {}, check=refused)  # its own already: nothing to check
 
 
 def test_a_full_disk_is_one_error_and_the_old_file_stays(tmp_path, monkeypatch):

@@ -47,6 +47,18 @@ def test_what_is_written_whole_is_locked_beside_its_place_and_its_neighbours_are
         first.kill()
 
 
+def test_a_directory_made_for_nothing_goes_again_and_what_was_there_or_written_stays(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    for root, written in (("mine/new/run", False), ("mine", False), ("other/run", True)):
+        with pytest.raises(ZeroDivisionError), locked(tmp_path / root):
+            if written:
+                (tmp_path / root / "log").write_text("x")
+            raise ZeroDivisionError
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == [
+        *("mine", "other", "other/run", "other/run/.lock", "other/run/log")
+    ]
+
+
 def test_a_directory_that_cannot_be_made_is_one_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(ArtifactError, match="cannot be written"), locked(tmp_path / "file"):

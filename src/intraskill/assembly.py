@@ -14,11 +14,10 @@ from intraskill.method.errors import ConfigError, SplitError
 from intraskill.method.firewall import Firewall
 from intraskill.method.randomness import shuffled
 from intraskill.method.tasks import SPLITS, Split, Task
-from intraskill.provenance import about, check_provenance, draft_of, plan_of
+from intraskill.provenance import about, check_provenance, claim, draft_of, plan_of
 from intraskill.run_sizes import check_sizes, check_slots
 from intraskill.runtime.distributed_settings import launched
 from intraskill.runtime.learner import Learner
-from intraskill.runtime.run_directory import claim
 from intraskill.runtime.trace2skill import Analyst, OwnAnalyst, secrets_of
 from intraskill.runtime.tracking import Metrics, Monitor, Silence, WandbMirror
 from intraskill.runtime.trainer_settings import LossKind, SelfCheck, TrainerSettings

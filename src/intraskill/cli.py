@@ -23,6 +23,8 @@ from intraskill.runtime.knobs import nearest
 
 CONFIGS = Path(__file__).parent / "configs"
 OVERRIDE = re.compile(r"^[+~]{0,2}[A-Za-z_][\w./@-]*=")
+OPTIONS = ("env.options", "editor.options", "rollout.vllm.options")
+"""Knobs that hold whatever a factory or an engine takes."""
 DEFAULT_EXPERIMENT = "quickstart"
 EPILOG = """overrides: any knob as key=value, and +exp=NAME for an experiment of configs/exp.
 examples:
@@ -153,7 +155,9 @@ def _checked(word: str) -> str:
         if value not in known:
             raise ConfigError(f"there is no experiment {value!r}{_suggestion(value, known)}; choose {', '.join(known)}")
         return f"+exp={value}"
-    if key.startswith(("env.options.", "editor.options.", "rollout.vllm.options.")):
+    if key in OPTIONS:
+        raise ConfigError(f"{word}: give each option a word of its own, {key}.NAME=VALUE, such as {key}.seed=3")
+    if key.startswith(tuple(f"{mapping}." for mapping in OPTIONS)):
         return f"++{key}={value}"
     known = sorted(flatten(Config()))
     if key not in known:

@@ -16,9 +16,9 @@ from intraskill.method.proposals import Ledger, Proposal
 from intraskill.method.rollouts import Episode, GroupResult, Rollout
 from intraskill.method.skill import Skill
 from intraskill.person_review import reviewed
-from intraskill.provenance import about, check_provenance, draft_of, plan_of
+from intraskill.provenance import about, check_provenance, claim, draft_of, plan_of
 from intraskill.review import propose
-from intraskill.runtime.run_directory import claim, write_text
+from intraskill.runtime.run_directory import write_text
 from intraskill.runtime.run_lock import locked
 from intraskill.runtime.sieve import Memory
 from intraskill.runtime.trace2skill import secrets_of

@@ -16,6 +16,7 @@ from intraskill.final import compare_start_and_final
 from intraskill.method.contexts import Curriculum, bare_probability, visible_probability
 from intraskill.method.curriculum import ExposureRule, allocate_exposure, fixed_q, gap_q
 from intraskill.method.edits import pool
+from intraskill.method.errors import counted
 from intraskill.method.proposals import Ledger
 from intraskill.method.skill import ChunkId, Skill
 from intraskill.person_edits import say_unread, verify_round, with_persons_edits
@@ -196,7 +197,8 @@ def round_line(row: dict[str, Any]) -> str:
     if gap is not None:
         text += f", gap {gap['mean']:+.3f} ± {gap['se']:.3f}"
     active = sum(chunk["status"] == "active" for chunk in row["chunks"])
-    return f"{text}, {active} active chunks, {row['edits']['taken']} of {row['edits']['proposed']} edits taken"
+    taken = f"{row['edits']['taken']} of {row['edits']['proposed']} edits taken"
+    return f"{text}, {counted(active, 'active chunk')}, {taken}"
 
 
 def _open_round(run: Run, round_index: int) -> Path:

@@ -14,7 +14,7 @@ from pathlib import Path
 from intraskill.assembly import Run
 from intraskill.earlier_rounds import round_number, skill_at
 from intraskill.method.edits import Edit
-from intraskill.method.errors import ArtifactError, SkillFormatError, offenders
+from intraskill.method.errors import ArtifactError, SkillFormatError, counted, offenders
 from intraskill.method.gate import Fate
 from intraskill.method.likeness import alike, terms_of
 from intraskill.method.proposals import PERSON, Ledger, Proposal
@@ -101,7 +101,7 @@ def with_persons_edits(
         if proposal not in kept:
             ledger = ledger.record(round_index, proposal, Fate.WAITING, "a person's edit goes first")
     run.monitor.say(
-        f"{directory.name}: {_count(len(found.proposals), 'edit')} of a person's {NEXT_SKILL} in this gate, on top of "
+        f"{directory.name}: {counted(len(found.proposals), 'edit')} of a person's {NEXT_SKILL} in this gate, on top of "
         f"max_candidates, beside {len(kept)} of the analyst's; {len(found.refused)} refused by the firewall, "
         f"{len(proposals) - len(kept)} of the analyst's wait"
     )
@@ -217,7 +217,3 @@ def _room(run: Run, skill: Skill) -> int:
     gate = run.config.gate
     tasks = len(run.tasks("skill_validation", gate.tasks))
     return tasks - len(skill.chunks) - gate.placebos - NUISANCE_COLUMNS[gate.estimator] - 1
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

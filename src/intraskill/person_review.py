@@ -14,7 +14,7 @@ from typing import Any, Literal
 from intraskill.assembly import Run
 from intraskill.earlier_rounds import round_number
 from intraskill.method.edits import Edit, check_edits
-from intraskill.method.errors import ConfigError, EditError, SkillFormatError, WaitsForPerson, offenders
+from intraskill.method.errors import ConfigError, EditError, SkillFormatError, WaitsForPerson, counted, offenders
 from intraskill.method.gate import Fate
 from intraskill.method.proposals import PERSON, Ledger, Proposal
 from intraskill.method.skill import Chunk, Skill, parse_skill
@@ -103,7 +103,8 @@ def _answers(
     answers = read_answers(path, asked)
     if missing := [edit_id for edit_id, answer in answers.items() if answer is None]:
         raise WaitsForPerson(
-            f"{len(missing)} of {len(asked)} proposals of {directory.name} wait for your answer: read "
+            f"{len(missing)} of {counted(len(asked), 'proposal')} of {directory.name} "
+            f"{'waits' if len(missing) == 1 else 'wait'} for your answer: read "
             f"{directory / READABLE}, fill in {path}, and run the same command again",
             lambda: ask_in_terminal(path, asked, input),
         )
@@ -147,7 +148,8 @@ def readable(round_name: str, skill: Skill, proposals: Sequence[Proposal]) -> st
         new = [line for chunk in proposal.chunks for line in chunk.render().splitlines()]
         lines = list(difflib.unified_diff(old, new, lineterm="", n=len(old) + len(new)))[3:]
         fence = "`" * (3 + max((len(line) - len(line.lstrip("`")) for line in (*old, *new)), default=0))
-        whose = "a person's own, not asked about" if proposal.origin == PERSON else f"{len(proposal.support)} rollouts"
+        support = counted(len(proposal.support), "rollout")
+        whose = "a person's own, not asked about" if proposal.origin == PERSON else support
         parts += [
             f"## {number}. {proposal.op} `{proposal.to_edit().id}`",
             f"Cause: {proposal.root_cause}\nExpected: {proposal.expected_effect or 'not said'}\nSupport: {whose}",

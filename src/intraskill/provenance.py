@@ -5,7 +5,7 @@ The plan and the draft are what a run starts from; the rest is what they were st
 
 import platform
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from intraskill.method.errors import ArtifactError, ConfigError, offenders
 from intraskill.method.skill import Skill, parse_skill
 from intraskill.runtime.learner import Learner
 from intraskill.runtime.proposer_settings import WHERE_AND_HOW_MUCH
-from intraskill.runtime.run_directory import read_json, read_text
+from intraskill.runtime.run_directory import make_directory, read_json, read_text, write_json
 from intraskill.runtime.trace2skill import Analyst
 
 _WHERE = ("urls", "adapter_dir", "api_key_env", "patience_s")
@@ -81,6 +81,47 @@ def about(learner: Learner, environment: Environment, analyst: Analyst | None = 
         "environment": environment.version,
         "prompts": "" if analyst is None else analyst.prompts_hash,
     }
+
+
+def claim(
+    root: Path,
+    plan: Mapping[str, Any],
+    about: Mapping[str, Any],
+    *,
+    check: Callable[[], object] = lambda: None,
+    kept: Sequence[str] = (),
+) -> None:
+    """Take a run directory for ``plan``: new, or one that was started with exactly this plan.
+
+    Args:
+        root: the run directory.
+        plan: every resolved config value by dotted name; where the run is written does not belong to it.
+        about: versions, git state and hashes, recorded once and not compared here.
+        check: called before a new directory is taken; what it raises leaves the directory free for another plan.
+        kept: glob patterns of what an earlier ``check`` may have left in a directory that nobody took.
+
+    Raises:
+        ArtifactError: when the directory belongs to another plan, naming the keys that differ.
+    """
+    path = root / "plan.json"
+    if root.exists() and not root.is_dir():
+        raise ArtifactError(f"{root} is a file, not a directory; choose another run_dir")
+    if not path.exists():
+        known = {item for pattern in (".*", *kept) for item in root.glob(pattern)}
+        if root.exists() and any(item not in known for item in root.iterdir()):
+            raise ArtifactError(f"{root} is not empty and holds no plan.json; choose another run_dir or empty it")
+        check()
+        make_directory(root)
+        write_json(path, {"plan": dict(plan), "about": dict(about)})
+        return
+    found = read_json(path).get("plan", {})
+    keys = sorted(key for key in {*plan, *found} if plan.get(key) != found.get(key))
+    if keys:
+        differing = [f"{key}: {found.get(key)!r} there, {plan.get(key)!r} here" for key in keys]
+        raise ArtifactError(
+            f"{root} was started with another plan; it differs in {offenders(differing)}. "
+            "Use another run_dir, or the values it was started with"
+        )
 
 
 def check_provenance(root: Path, present: Mapping[str, Any]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from intraskill.arms import bare_arm, plan_arm, run_arm
 from intraskill.assembly import Run
+from intraskill.method.errors import counted
 from intraskill.method.frontier import find_frontier
 from intraskill.method.gate import Decision, Fate
 from intraskill.method.proposals import Ledger, Proposal
@@ -15,11 +16,11 @@ from intraskill.method.rollouts import GroupResult, Rollout
 from intraskill.method.skill import Skill
 from intraskill.method.triage import Review, TriageRule, Verdict, triage
 from intraskill.runtime.analysis_records import without_edits
-from intraskill.runtime.llm_budget import SPENDING
 from intraskill.runtime.records import from_json, to_json
 from intraskill.runtime.run_directory import read_json, write_json, write_jsonl
 from intraskill.runtime.sieve import Memory
 from intraskill.runtime.trace2skill import Harvest, harvest_edits
+from intraskill.runtime.tracking import log_spending
 from intraskill.training import frontier_rule
 
 WITHOUT_PROPOSAL = ("no_proposal", "bad_answer", "fix_failed", "no_trial", "no_action", "faults", "over_budget")
@@ -103,7 +104,8 @@ def propose(
         try:
             harvest = _harvest(run, evidence, skill, memory, groups)
         finally:
-            _log_spending(run, memory.round_index)
+            usage = run.analyst.usage if run.analyst is not None else None
+            log_spending(run.metrics, run.monitor, usage, memory.round_index, "proposals")
         if "asked" in harvest.counts:
             run.monitor.say(f"round {memory.round_index}: {answers_line(harvest)}")
         elif "parsed" in harvest.counts:
@@ -127,8 +129,10 @@ def answers_line(harvest: Harvest) -> str:
     edits = counts["asked"] - counts["noop"] - counts["invalid"]
     reasons = [f"{n} {name.removeprefix('invalid/')}" for name, n in counts.items() if name.startswith("invalid/")]
     wrong = f"{counts['invalid']} invalid" + (f" ({', '.join(reasons)})" if reasons else "")
-    unread = f"; {counts['no_room']} rollouts fit no prompt beside the skill" if counts["no_room"] else ""
-    return f"{harvest.analyst} gave {counts['asked']} answers: {edits} edits, {counts['noop']} NOOP, {wrong}{unread}"
+    no_room = counted(counts["no_room"], "rollout")
+    unread = f"; no prompt beside the skill has room for {no_room}" if counts["no_room"] else ""
+    given, valid = counted(counts["asked"], "answer"), f"{counted(edits, 'edit')}, {counts['noop']} NOOP"
+    return f"{harvest.analyst} gave {given}: {valid}, {wrong}{unread}"
 
 
 def analyses_line(harvest: Harvest) -> str:
@@ -136,18 +140,7 @@ def analyses_line(harvest: Harvest) -> str:
     counts = harvest.counts
     fell = [f"{counts[name]} {name}" for name in WITHOUT_PROPOSAL if counts.get(name)]
     lost = f"; rollouts without one: {', '.join(fell)}" if fell else ""
-    return f"{harvest.analyst} made {counts['mapped']} proposals{lost}"
-
-
-def _log_spending(run: Run, round_index: int) -> None:
-    """Log and say what an LLM has cost since the start of the run, also when a budget or its endpoint stops the run."""
-    usage = run.analyst.usage if run.analyst is not None else None
-    if usage is None:
-        return
-    run.metrics.rewind(round_index, "proposals")
-    spent = {name: getattr(usage, name) for name in SPENDING}
-    run.metrics.log(round_index, "proposals", 0, {f"llm/{name}": value for name, value in spent.items()})
-    run.monitor.say(f"LLM so far: {usage.words()}")
+    return f"{harvest.analyst} made {counted(counts['mapped'], 'proposal')}{lost}"
 
 
 def _harvest(

@@ -19,7 +19,7 @@ from intraskill.method.agent_skill import (
     render_front_matter,
     skill_name,
 )
-from intraskill.method.errors import ArtifactError, ConfigError, offenders
+from intraskill.method.errors import ArtifactError, ConfigError, counted, offenders
 from intraskill.method.skill import Chunk, Skill
 from intraskill.runtime.agent_skill import CHUNKS_FILE, CHUNKS_FORMAT, is_export
 from intraskill.runtime.run_directory import (
@@ -57,7 +57,7 @@ class Exported:
             "in both modes and export again"
         )  # fmt: skip
         return [
-            f"{self.folder}: skill {self.skill.hash}, {len(self.skill.chunks)} chunks{places}, {told}",
+            f"{self.folder}: skill {self.skill.hash}, {counted(len(self.skill.chunks), 'chunk')}{places}, {told}",
             f"Check it with the reference validator (pip install skills-ref): agentskills validate {self.folder}",
         ]
 

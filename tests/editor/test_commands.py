@@ -14,6 +14,7 @@ from intraskill.config import Config, flatten
 from intraskill.editor.domain import Stream, Workbench
 from intraskill.editor.domains.planted import PlantedDomain, RewardVerifier
 from intraskill.editor.warm_start import read_traces
+from intraskill.method.errors import counted
 from intraskill.method.skill import parse_skill
 from intraskill.runtime.run_directory import read_json, read_jsonl, seal
 from intraskill.runtime.tracking import Metrics
@@ -46,7 +47,9 @@ def overrides(config: Config) -> list[str]:
     """Return the words that make the default config this one."""
     default = flatten(Config())
     changed = {name: value for name, value in flatten(config).items() if value != default[name]}
-    changed |= {f"editor.options.{name}": value for name, value in changed.pop("editor.options").items()}
+    for name, value in changed.pop("editor.options").items():
+        more = value if isinstance(value, dict) else {"": value}
+        changed |= {f"editor.options.{name}.{key}".rstrip("."): one for key, one in more.items()}
     return [f"{name}={json.dumps(value) if isinstance(value, list) else value}" for name, value in changed.items()]
 
 
@@ -110,6 +113,18 @@ def test_train_ends_with_the_shares_of_answers_and_the_held_out_score(trained):
         assert numbers == pytest.approx([found[name][key] for key in ("mean", "low", "high")], abs=5e-4)
     assert score["gain"][0] in "+-"
     assert f"Next: intraskill editor run --ckpt {root}" in out
+
+
+def test_one_of_a_kind_is_no_plural(trained, editing_place, tmp_path, capsys):
+    root, words, out = trained
+    assert "first step " in out and "last step " in out and "1 steps" not in out, "a quarter of four steps is one"
+    status, out, _ = said(capsys, "editor", "traces", "--out", str(tmp_path / "t"), "--number", "1", *words)
+    assert (status, out) == (0, f"1 trace in {tmp_path / 't'}\n")
+    (tmp_path / "notes.md").write_text("One paragraph.\n")
+    command = ["editor", "run", "--ckpt", str(root), str(tmp_path / "notes.md"), "--out", str(tmp_path / "s.md")]
+    assert "files: 1 step, " in said(capsys, *command)[1]
+    status, out, _ = said(capsys, "editor", "train", "--dry-run", *words, "editor.anchors=1")
+    assert status == 0 and "≤ 1 piece of" in " ".join(out.split()) and "1 pieces" not in out and "1 anchors" not in out
 
 
 def test_train_says_how_many_trials_it_paid_and_the_same_command_pays_none(trained, capsys):
@@ -196,7 +211,8 @@ def test_run_compiles_files_and_held_out_streams_and_says_what_it_did(trained, t
     taken = sum(not row["invalid"] and row["action"] != "NOOP" for row in log)
     reasons = Counter(row["invalid"] for row in log if row["invalid"])
     why = f" ({', '.join(f'{number} {reason}' for reason, number in reasons.most_common())})" if reasons else ""
-    assert f"files: 2 steps, {taken} edits, {invalid} invalid{why}, {len(skill.chunks)} chunks\n" in out
+    made = f"files: 2 steps, {counted(taken, 'edit')}, {invalid} invalid{why}, {counted(len(skill.chunks), 'chunk')}\n"
+    assert made in out
     status, _, err = said(capsys, *files, "--out", str(out_file))
     assert status == 2 and err.count("\n") == 1 and "exists already" in err
 
@@ -215,10 +231,10 @@ def test_run_compiles_files_and_held_out_streams_and_says_what_it_did(trained, t
     ("which", "message"),
     [
         ("untrained", "SplitError: editor.domain=editor.test_commands:written has no train streams; give it more"),
-        ("unqueried", "SplitError: none of the 2 pieces of evidence in 1 train streams of"),
+        ("unqueried", "SplitError: none of 2 pieces of evidence in 1 train stream of"),
         ("none_held", "SplitError: editor.domain=editor.test_commands:written has no held_out streams"),
-        ("one_held", "TooFewTasksError: 1 of 1 held-out streams hold probes, and an interval needs two"),
-        ("unprobed", "TooFewTasksError: 1 of 2 held-out streams hold probes"),
+        ("one_held", "TooFewTasksError: held-out streams with probes: 1 of 1, and an interval needs two"),
+        ("unprobed", "TooFewTasksError: held-out streams with probes: 1 of 2, and"),
         ("broken", "NothingToLearnError: none of 12 edits of step 0 could be scored, first: worker: down"),
     ],
 )
@@ -230,7 +246,20 @@ def test_a_domain_that_cannot_be_trained_on_is_one_error_before_any_answer_is_pa
     assert status == 2
     assert len(last) == 1 and message in last[0]
     assert out == ""
+    assert (editing_place / f"domain-{which}").exists() == (which == "broken"), "a refused run leaves nothing behind"
     assert not (editing_place / f"domain-{which}" / "editor" / "train.partial.jsonl").exists()
+
+
+def test_a_refused_run_goes_on_in_the_same_directory_once_it_is_mended(editing_place, tmp_path, capsys):
+    words = [word for word in of_domain(editing_place, "unused", "one_held") if not word.startswith("run_dir=")]
+    command = ["editor", "train", *words, f"run_dir={tmp_path / 'runs' / 'one'}", "editor.steps=1"]
+    status, _, err = said(capsys, *command)
+    assert status == 2 and "or set it to 0 for no comparison" in err
+    assert list(tmp_path.iterdir()) == []
+    status, _, err = said(capsys, *command, "editor.eval_streams=0")
+    assert status == 0, err
+    status, _, err = said(capsys, *command)
+    assert status == 2 and "was started with another plan; it differs in 1: editor.eval_streams" in err
 
 
 @pytest.mark.parametrize(
@@ -238,6 +267,12 @@ def test_a_domain_that_cannot_be_trained_on_is_one_error_before_any_answer_is_pa
     [
         (["editor.actions=[CREATE,ERASE]"], "editor.actions has 'ERASE'; choose from CREATE, UPDATE, MERGE, PRUNE"),
         (["editor.actions=[]"], "editor.actions is empty"),
+        (
+            ["editor.options={worlds:3}"],
+            "worlds:3}: give each option a word of its own, editor.options.NAME=VALUE",
+        ),
+        (["editor.options={worlds: 3"], "such as editor.options.seed=3"),
+        (["editor.options=3"], "such as editor.options.seed=3"),
         (["editor.options.world=3"], "did you mean 'worlds'?"),
         (["editor.options.worlds=many"], "editor.options.worlds='many' is a str; give a int"),
         (["editor.options.worlds=0"], "must be at least 1"),
@@ -279,7 +314,7 @@ def test_a_file_that_holds_no_traces_is_refused(editing_place, tmp_path, capsys,
         (["--ckpt", "RUN", "--skill", "README.md"], "--skill goes with EVIDENCE"),
         (["--ckpt", "RUN", "absent.md"], "absent.md is no evidence"),
         (["--ckpt", "RUN", "notes.pdf"], "notes.pdf is no evidence"),
-        (["--ckpt", "RUN", "empty.md"], "1 files hold no evidence"),
+        (["--ckpt", "RUN", "empty.md"], "no evidence in 1 file: "),
     ],
 )
 def test_a_pass_that_cannot_begin_is_one_sentence(trained, tmp_path, monkeypatch, capsys, words, message):

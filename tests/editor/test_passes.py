@@ -71,7 +71,7 @@ def test_a_kept_log_is_not_asked_again_and_one_of_another_editor_is_refused(tmp_
 def test_a_pass_stops_where_an_answer_breaks_instead_of_going_on_as_if_nothing_was_said(tmp_path):
     run = written_run(tmp_path, WrittenDomain(held=(LONG,)), lambda state, k: None if "step-2" in state.id else "NOOP")
     log = PartialLog(tmp_path / "edits.jsonl")
-    with pytest.raises(EnvironmentFault, match="1 answers of the editor broke, 1: engine: lost"):
+    with pytest.raises(EnvironmentFault, match="1 answer of the editor broke, 1: engine: lost"):
         compile_streams(run, [LONG], log)
     assert log.count() == 2
 
@@ -99,7 +99,7 @@ def test_the_summary_is_the_mean_over_streams_with_intervals_and_needs_two():
     assert found["gain"].mean == pytest.approx(0.3)
     assert found["gain"].low < 0.2 < 0.4 < found["gain"].high
     assert (found["before"].mean, found["after"].mean) == (pytest.approx(0.3), pytest.approx(0.6))
-    with pytest.raises(TooFewTasksError, match="1 held-out streams were scored"):
+    with pytest.raises(TooFewTasksError, match="held-out streams with a score: 1;"):
         summary([Worth("a", 0.2, 0.6, 3)])
 
 

@@ -221,15 +221,15 @@ def test_an_action_is_shown_as_its_call_in_two_words():
 def test_whoever_watches_is_told_what_became_of_the_answers():
     said = iter(["NOOP", "PRUNE 7", "hm", "PRUNE 8", "PRUNE 1"])
     found = harvest(editing(lambda prompt: next(said), batch=1)[0], played(0, 0, 0, 0, 0))
-    line = "skill_alpha:scripted gave 5 answers: 1 edits, 1 NOOP, 3 invalid (2 no_such_chunk, 1 unknown_action)"
+    line = "skill_alpha:scripted gave 5 answers: 1 edit, 1 NOOP, 3 invalid (2 no_such_chunk, 1 unknown_action)"
     assert answers_line(found) == line
     found.counts["no_room"] = 2
-    assert answers_line(found) == f"{line}; 2 rollouts fit no prompt beside the skill"
+    assert answers_line(found) == f"{line}; no prompt beside the skill has room for 2 rollouts"
 
 
 def test_an_answer_that_broke_technically_stops_the_pass_and_nothing_to_read_asks_nobody():
     broken = dataclasses.replace(answered("NOOP"), reward=None, parts={}, fault="out of memory")
-    with pytest.raises(EnvironmentFault, match="1 answers of the editor broke.*out of memory"):
+    with pytest.raises(EnvironmentFault, match="1 answer of the editor broke.*out of memory"):
         harvest(editing(broken)[0], played(0))
 
     def unreachable():

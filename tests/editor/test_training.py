@@ -3,9 +3,11 @@
 import pytest
 from editor.editing import planted_editing
 
+from intraskill.editor.assembly import editor_bench
 from intraskill.editor.training import train_editor
 from intraskill.method.errors import ArtifactError, ConfigError
 from intraskill.runtime.run_directory import read_jsonl
+from intraskill.runtime.tracking import Silence
 
 
 def test_training_updates_the_weights_and_compares_on_held_out_streams(editing_place):
@@ -29,6 +31,23 @@ def test_a_directory_of_another_plan_is_refused(editing_place):
     other.editor.anchors = 2
     with pytest.raises(ArtifactError, match=r"editor\.anchors"):
         train_editor(other)
+
+
+class Listener(Silence):
+    def __init__(self):
+        self.lines = []
+
+    def say(self, message):
+        self.lines.append(message)
+
+
+@pytest.mark.parametrize(("wanted", "said"), [(2, []), (24, ["editor.eval_streams=24 are wanted, all 2"])])
+def test_more_held_out_streams_than_there_are_is_said_in_one_line(editing_place, tmp_path, wanted, said):
+    config, listener = planted_editing(editing_place, "unused"), Listener()
+    config.editor.eval_streams = wanted
+    run = editor_bench(config, tmp_path, listener)
+    assert len(run.held_out) == len(run.held_out) == 2
+    assert [line.split(" held-out")[0] for line in listener.lines] == said
 
 
 def test_a_prompt_beyond_the_models_positions_is_refused_at_the_start(editing_place):

@@ -49,6 +49,35 @@ def test_attempts_without_a_skill_become_evidence_and_are_made_once(tmp_path):
         assert len(asked.bodies) == paid
 
 
+@pytest.mark.parametrize("change", ["model", "grading", "seed", "tasks"])
+def test_attempts_of_another_worker_verifier_seed_or_at_other_tasks_are_refused_until_they_are_deleted(
+    tmp_path, change
+):
+    with answering(reply) as asked:
+        bench_of(asked, tmp_path).domain.streams("train")
+        path = tmp_path / "data" / "dataset.json"
+        more = {"model": {"worker": asked.endpoint(model="n")}, "grading": {"grading": "share"}, "seed": {"seed": 1}}
+        if change == "tasks":
+            path.write_text(path.read_text().replace("Write the sum", "Put the sum"))
+        domain = bench_of(asked, tmp_path, path, **more.get(change, {})).domain
+        paid = len(asked.bodies)
+        message = r"attempts\.jsonl holds 2 attempts of another worker, verifier or seed, or at other tasks; use"
+        with pytest.raises(ArtifactError, match=message):
+            domain.streams("train")
+        assert len(asked.bodies) == paid
+        (tmp_path / "attempts.jsonl").unlink()
+        assert len(domain.streams("train")) == 1
+
+
+def test_attempts_that_were_kept_can_be_given_as_trajectories(tmp_path):
+    with answering(reply) as asked:
+        made = bench_of(asked, tmp_path).domain.streams("train")
+        kept = tmp_path / "attempts.jsonl"
+        path = tmp_path / "data" / "dataset.json"
+        again = bench_of(asked, tmp_path / "other", path, trajectories=str(kept)).domain.streams("train")
+        assert made == again and len(asked.bodies) == 2
+
+
 def test_recorded_attempts_are_used_in_their_place(tmp_path):
     turn = {"page": "code", "action": "wrote a formula", "feedback": "cell B5 is empty"}
     rows = [{"task_id": name, "request": "r", "reward": 0.0, "turns": [turn]} for name in IDS]

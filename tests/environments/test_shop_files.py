@@ -450,7 +450,7 @@ def variation(directory: Path, change: Callable[[list[Any]], object]) -> Path:
         (b"\xff\xfe\x00bad", "not UTF-8"),
         (gzip.compress(ROWS.read_bytes())[:400], "truncated or corrupt gzip"),
         (gzip.compress(ROWS.read_bytes())[:-8] + b"\0" * 8, "cannot be read .CRC check failed"),
-        ([{"asin": "1", "title": "a", "pricing": 1, "attribute": ["x"]}], "1 usable products and no usable task"),
+        ([{"asin": "1", "title": "a", "pricing": 1, "attribute": ["x"]}], "1 usable product and no usable task"),
         (
             [{"asin": "1", "title": "a", "pricing": 1, "attribute": ["x"], "instructions": [{"instruction": None}]}],
             "no usable task: the instruction is null or blank .1: 1",

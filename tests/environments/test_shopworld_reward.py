@@ -260,5 +260,5 @@ def test_a_catalogue_refuses_several_price_axes_and_repeated_ids() -> None:
     two = replace(MUG, axes={axis: (OptionValue("a", 1.0),) for axis in ("color", "size")})
     with pytest.raises(ConfigError, match="1: k001"):
         Catalogue([two])
-    with pytest.raises(ConfigError, match="1 product ids are repeated"):
+    with pytest.raises(ConfigError, match="repeated product ids: 1"):
         Catalogue([MUG, MUG])

@@ -12,12 +12,11 @@ from runtime.faulty_llm import TOKENS_IN, TOKENS_OUT, Reply, error, serving
 
 from intraskill.cli import compose
 from intraskill.method.errors import ArtifactError, ConfigError
-from intraskill.provenance import plan_of
+from intraskill.provenance import claim, plan_of
 from intraskill.runtime.llm import BadAnswerError, BudgetError, Endpoint, EndpointError, JsonClient, Limits
 from intraskill.runtime.llm_json import parse
 from intraskill.runtime.llm_wire import LONGEST_PAUSE_S
 from intraskill.runtime.proposer_settings import WHERE_AND_HOW_MUCH
-from intraskill.runtime.run_directory import claim
 
 KEY, KEY_ENV = "secret-key-5f3a", "TEST_LLM_KEY"
 SCHEMA = {

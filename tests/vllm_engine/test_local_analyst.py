@@ -147,4 +147,4 @@ def test_a_wrong_key_and_a_wrong_model_are_named(server, tmp_path, monkeypatch, 
     asked = Endpoint(f"{server.url}/v1", change.get("model", MODEL), KEY_ENV)
     with pytest.raises(EndpointError, match=words) as caught:
         JsonClient(asked, tmp_path).text(question("Hello"))
-    assert "in 1 attempts" in str(caught.value) and os.environ[KEY_ENV] not in str(caught.value)
+    assert "in 1 attempt " in str(caught.value) and os.environ[KEY_ENV] not in str(caught.value)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from intraskill.commands import Verb
 from intraskill.config import Config
+from intraskill.method.errors import counted
 
 Compose = Callable[[Sequence[str]], Config]
 
@@ -36,7 +37,7 @@ def _draft(arguments: argparse.Namespace, config: Config) -> int:
     for name, count in counts.items():
         sys.stdout.write(f"{count:6d} {name}\n")
     sys.stdout.write(
-        f"{len(skill.chunks)} chunks in {root / 'draft.md'}, every analysis in {root / 'analyses.jsonl'}\n"
+        f"{counted(len(skill.chunks), 'chunk')} in {root / 'draft.md'}, every analysis in {root / 'analyses.jsonl'}\n"
         f"Next: intraskill train coldstart.draft={root / 'draft.md'} coldstart.tasks=0\n"
     )
     return 0

@@ -11,7 +11,7 @@ from pathlib import Path
 from intraskill.commands import Verb
 from intraskill.commands.warmstart import print_step
 from intraskill.config import Config
-from intraskill.method.errors import ConfigError
+from intraskill.method.errors import ConfigError, counted
 
 Compose = Callable[[Sequence[str]], Config]
 ConfigBeside = Callable[[Path | None, list[str]], Config]
@@ -79,7 +79,7 @@ def _train(arguments: argparse.Namespace, config: Config) -> int:
     trials = run.trials
     sys.stdout.write(f"Trials: {trials.asked} asked of the worker, {trials.found} known already\n")
     if trials.faults:
-        sys.stdout.write(f"{len(trials.faults)} trials without a score, the last: {trials.faults[0]}\n")
+        sys.stdout.write(f"{counted(len(trials.faults), 'trial')} without a score, the last: {trials.faults[0]}\n")
     sys.stdout.write(f"Next: intraskill editor run --ckpt {run.root} EVIDENCE… --out skill.md\n")
     return 0
 
@@ -88,11 +88,12 @@ def print_tables(root: Path) -> None:
     """Print what an editor's run did so far."""
     from rich.console import Console
 
-    from intraskill.report.editor import editor_tables
+    from intraskill.report.editor import editor_tables, paid_line
 
     console = Console()
     for table in editor_tables(root):
         console.print(table, highlight=False)
+    sys.stdout.write(paid_line(root))
 
 
 def _checked_amount(arguments: argparse.Namespace) -> None:
@@ -107,7 +108,7 @@ def _traces(arguments: argparse.Namespace, config: Config) -> int:
     out = Path(arguments.out)
     pairs = synthetic_traces(config, arguments.number, careless=arguments.careless, root=out.parent)
     write_traces(out, pairs)
-    sys.stdout.write(f"{len(pairs)} traces in {out}\n")
+    sys.stdout.write(f"{counted(len(pairs), 'trace')} in {out}\n")
     return 0
 
 
@@ -141,7 +142,7 @@ def _sft(arguments: argparse.Namespace, config: Config) -> int:
     else:
         pairs = warm_start.synthetic_traces(config, arguments.number, careless=arguments.careless, root=out.parent)
     examples = warm_start.encoded(pairs, warm_start.codec_of(config))
-    sys.stdout.write(f"{len(examples)} traces, {sum(len(ids) for ids, _ in examples):,} tokens\n")
+    sys.stdout.write(f"{counted(len(examples), 'trace')}, {sum(len(ids) for ids, _ in examples):,} tokens\n")
     fine_tune(policy_directory(config.policy.path), examples, out, settings, print_step)
     sys.stdout.write(f"Weights: {out}\nNext: intraskill editor train … policy.path={out}\n")
     return 0
@@ -152,6 +153,7 @@ def _run(arguments: argparse.Namespace, overrides: list[str], compose: Compose, 
     from intraskill.editor.trained import TINY, TINY_EXPERIMENT
     from intraskill.method.skill import Skill, parse_skill
     from intraskill.provenance import skill_file
+    from intraskill.report.editor import paid_line
     from intraskill.report.live import monitor
     from intraskill.runtime.run_directory import is_sealed, read_text
 
@@ -187,8 +189,8 @@ def _run(arguments: argparse.Namespace, overrides: list[str], compose: Compose, 
         reasons = Counter(row["invalid"] for row in rows if row["invalid"])
         why = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
         sys.stdout.write(
-            f"{one.stream}: {len(rows)} steps, {taken} edits, {reasons.total()} invalid{f' ({why})' * bool(why)}, "
-            f"{len(one.skill.chunks)} chunks\n"
+            f"{one.stream}: {counted(len(rows), 'step')}, {counted(taken, 'edit')}, {reasons.total()} invalid"
+            f"{f' ({why})' * bool(why)}, {counted(len(one.skill.chunks), 'chunk')}\n"
         )
-    sys.stdout.write(f"Written: {out}\n")
+    sys.stdout.write(f"{paid_line(out)}Written: {out}\n")
     return 0

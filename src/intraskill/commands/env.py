@@ -12,7 +12,7 @@ from typing import Any
 from intraskill.commands import Verb, never, until_reader_leaves
 from intraskill.config import Config
 from intraskill.environments.protocol import Environment
-from intraskill.method.errors import ArtifactError, ConfigError
+from intraskill.method.errors import ArtifactError, ConfigError, counted
 from intraskill.method.tasks import OPENED, SPLITS
 
 Compose = Callable[[Sequence[str]], Config]
@@ -155,8 +155,8 @@ def _serve(arguments: argparse.Namespace, config: Config) -> int:
         sys.stderr.write(f"intraskill: {arguments.host} lets other machines in, and there is no password\n")
     programme = server.programme
     sys.stdout.write(
-        f"{server.url} serves {len(programme.tasks)} tasks of {', '.join(programme.splits)} in {arguments.dialect}, "
-        f"version {shop.version}; Ctrl-C stops it\n"
+        f"{server.url} serves {counted(len(programme.tasks), 'task')} of {', '.join(programme.splits)} in "
+        f"{arguments.dialect}, version {shop.version}; Ctrl-C stops it\n"
     )
     sys.stdout.flush()
     for number in (signal.SIGINT, signal.SIGTERM):  # a shell starts background jobs with Ctrl-C ignored

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from intraskill.commands import Verb, never, skill_export, until_reader_leaves
-from intraskill.method.errors import ConfigError
+from intraskill.method.errors import ConfigError, counted
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -89,7 +89,7 @@ def _lint(arguments: argparse.Namespace) -> int:
     for problem in problems:
         sys.stdout.write(problem + "\n")
     if skill is not None and not problems:
-        sys.stdout.write(f"{path}: {len(skill.chunks)} chunks, nothing to complain about\n")
+        sys.stdout.write(f"{path}: {counted(len(skill.chunks), 'chunk')}, nothing to complain about\n")
     return 1 if problems else 0
 
 

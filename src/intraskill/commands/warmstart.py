@@ -7,7 +7,7 @@ from pathlib import Path
 
 from intraskill.commands import Verb
 from intraskill.config import Config
-from intraskill.method.errors import ConfigError
+from intraskill.method.errors import ConfigError, counted
 
 Compose = Callable[[Sequence[str]], Config]
 
@@ -48,7 +48,7 @@ def _warm_start(arguments: argparse.Namespace, config: Config) -> int:
     lora = LoraSettings(config.policy.lora_rank, config.policy.lora_alpha) if config.policy.lora_rank else None
     settings = SftSettings(learning_rate=arguments.lr, lora=lora, threads=config.threads, seed=config.seed)
     tokens = sum(len(ids) for ids, _ in examples)
-    sys.stdout.write(f"{len(examples)} demonstrations, {tokens:,} tokens, from {start}\n")
+    sys.stdout.write(f"{counted(len(examples), 'demonstration')}, {tokens:,} tokens, from {start}\n")
     fine_tune(start, examples, out, settings, print_step)
     sys.stdout.write(f"Start weights: {out}\n")
     return 0

@@ -15,12 +15,12 @@ from intraskill.editor.states import Chain, begin
 from intraskill.editor.trials import Trials
 from intraskill.factories import imported
 from intraskill.method.editor_actions import ACTIONS, ActionName
-from intraskill.method.errors import ConfigError, SplitError
+from intraskill.method.errors import ConfigError, SplitError, TooFewTasksError, counted
 from intraskill.method.evidence import EvidenceLimits, Order
 from intraskill.method.firewall import Firewall, Secrets
-from intraskill.provenance import about, check_provenance, plan_of
+from intraskill.provenance import about, check_provenance, claim, plan_of
 from intraskill.runtime.learner import Learner
-from intraskill.runtime.run_directory import claim
+from intraskill.runtime.llm import Usage, usage_of, watch_together
 from intraskill.runtime.tracking import Metrics, Monitor, Silence
 
 DOMAINS = {
@@ -30,6 +30,9 @@ DOMAINS = {
     "workbooks": "intraskill.editor.domains.workbooks:workbooks",
     "dialogues": "intraskill.editor.domains.dialogues:dialogues",
 }
+
+EVIDENCE = ("llm_*", "attempts.jsonl", "episodes.*")
+"""What a domain writes when its streams are made, each bound to what made it: it outlives a run that was refused."""
 
 
 @dataclass
@@ -70,19 +73,60 @@ class EditorRun:
         found = streams_of(self, "train")
         if not any(unit.anchors for stream in found for unit in stream.units):
             raise SplitError(
-                f"none of the {sum(len(stream.units) for stream in found)} pieces of evidence in {len(found)} train "
-                f"streams of editor.domain={self.config.editor.domain} names a query to try an edit on, so no edit has "
-                "a reward; give queries, or attempts short of full reward"
+                f"none of {counted(sum(len(stream.units) for stream in found), 'piece')} of evidence in "
+                f"{counted(len(found), 'train stream')} of editor.domain={self.config.editor.domain} names a query to "
+                "try an edit on, so no edit has a reward; give queries, or attempts short of full reward"
             )
         return {stream.id: stream for stream in found}
+
+    @cached_property
+    def held_out(self) -> tuple[Stream, ...]:
+        """Streams to compare on at the end; none where the config wants no comparison.
+
+        Raises:
+            SplitError: when one is wanted and there are none.
+            TooFewTasksError: when fewer than two of them hold probes.
+        """
+        count = self.config.editor.eval_streams
+        there = streams_of(self, "held_out") if count else ()
+        streams = there[:count]
+        if count and (probed := sum(bool(stream.probes) for stream in streams)) < 2:
+            raise TooFewTasksError(
+                f"held-out streams with probes: {probed} of {len(streams)}, and an interval needs two; give more "
+                f"evidence, raise editor.eval_streams={count}, or set it to 0 for no comparison"
+            )
+        if count > len(there):
+            self.monitor.say(f"editor.eval_streams={count} are wanted, all {len(there)} held-out streams are compared")
+        return streams
+
+    def check_streams(self) -> None:
+        """Refuse a run that could not be carried to its end for want of streams.
+
+        Raises:
+            SplitError: as `held_out` and `train_streams`.
+            TooFewTasksError: as `held_out`.
+        """
+        _ = self.held_out, self.train_streams
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the workbench's LLMs have cost since the start of the run; ``None`` when it asks none."""
+        return usage_of(self.workbench.clients) if self.workbench.clients else None
 
     def begin(self, stream: Stream, number: int) -> Chain:
         """Return pass ``number`` over a stream, in the order that the config asks for."""
         return begin(stream, number, order=cast(Order, self.config.editor.order), seed=self.config.seed)
 
 
-def assemble_editor(config: Config, monitor: Monitor | None = None) -> EditorRun:
+def assemble_editor(
+    config: Config, monitor: Monitor | None = None, check: Callable[[EditorRun], object] = lambda run: None
+) -> EditorRun:
     """Build an editor's run and claim its directory.
+
+    Args:
+        config: of the run.
+        monitor: whoever watches.
+        check: raises for a run whose directory, when new, is not to be claimed.
 
     Raises:
         ConfigError: for a config that makes no sense.
@@ -90,7 +134,7 @@ def assemble_editor(config: Config, monitor: Monitor | None = None) -> EditorRun
     """
     run = editor_bench(config, Path(config.run_dir), monitor)
     facts = about(run.learner, run.environment) | {"domain": run.workbench.domain.version}
-    claim(run.root, plan_of(config), facts)
+    claim(run.root, plan_of(config), facts, check=lambda: check(run), kept=EVIDENCE)
     check_provenance(run.root, facts)
     return run
 
@@ -108,6 +152,7 @@ def editor_bench(
     size = prompt_size(learner, environment)
     metrics = Metrics(root / "metrics.jsonl")
     shown = monitor or Silence()
+    watch_together(workbench.clients, shown.spent)
     return EditorRun(config, root, workbench, environment, learner, trials, limits, size, metrics, shown)
 
 

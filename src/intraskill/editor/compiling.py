@@ -13,7 +13,7 @@ from intraskill.method.errors import ConfigError
 from intraskill.method.skill import Skill
 from intraskill.runtime.run_directory import PartialLog, make_directory, write_text
 from intraskill.runtime.run_lock import locked
-from intraskill.runtime.tracking import Monitor
+from intraskill.runtime.tracking import Monitor, log_spending
 
 LOG = "edits.jsonl"
 
@@ -73,5 +73,6 @@ def _compiled(
         found = compile_streams(run, list(streams.values()), log)
         for out, one in zip(streams, found, strict=True):
             write_text(out, one.skill.to_markdown())
+        log_spending(run.metrics, run.monitor, run.usage, 0, "llm")
         log.commit()
     return found

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from intraskill.method.evidence import Unit
 from intraskill.method.firewall import Secrets
 from intraskill.method.skill import Skill
+from intraskill.runtime.llm import JsonClient
 
 Part = Literal["train", "held_out"]
 
@@ -139,8 +140,16 @@ class KnowsWorth(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Workbench:
-    """A domain with the agent that works in it and the judge of its answers; what a domain's factory returns."""
+    """A domain with the agent that works in it and the judge of its answers; what a domain's factory returns.
+
+    Attributes:
+        domain: evidence and queries.
+        worker: answers queries.
+        verifier: judges answers.
+        clients: every LLM that one of them asks, so that a run can say what they cost.
+    """
 
     domain: Domain
     worker: Worker
     verifier: Verifier
+    clients: tuple[JsonClient, ...] = ()

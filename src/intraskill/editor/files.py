@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from intraskill.editor.domain import Answer, Job, Part, Query, Stream, Workbench
-from intraskill.method.errors import ConfigError, SplitError
+from intraskill.method.errors import ConfigError, SplitError, counted
 from intraskill.method.evidence import EvidenceLimits, Unit, document_units, experience_unit
 from intraskill.method.firewall import Secrets
 from intraskill.method.randomness import content_hash
@@ -84,6 +84,7 @@ def file_workbench(paths: Sequence[Path], skill: Skill, limits: EvidenceLimits) 
             units += [unit for rollout in rollouts if (unit := experience_unit(rollout, limits)) is not None]
             tasks += [rollout.task_id for rollout in rollouts]
     if not units:
-        raise ConfigError(f"{len(paths)} files hold no evidence: no paragraph, and no trajectory with a reward")
+        given = counted(len(paths), "file")
+        raise ConfigError(f"no evidence in {given}: no paragraph, and no trajectory with a reward")
     domain = FileDomain(tuple(units), skill, Secrets(task_ids=tuple(dict.fromkeys(tasks))))
     return Workbench(domain, NoWorker(), NoWorker())

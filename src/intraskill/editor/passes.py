@@ -11,7 +11,7 @@ from intraskill.editor.environment import EditorEnvironment
 from intraskill.editor.scoring import answer_of, jobs_of
 from intraskill.editor.states import Chain, EditState, next_state
 from intraskill.method.editor_actions import Attempt
-from intraskill.method.errors import ArtifactError, EnvironmentFault, TooFewTasksError, offenders
+from intraskill.method.errors import ArtifactError, EnvironmentFault, TooFewTasksError, counted, offenders
 from intraskill.method.intervals import Interval, mean_interval
 from intraskill.method.randomness import child_seed, content_hash
 from intraskill.method.rollouts import Episode, Rollout
@@ -123,7 +123,7 @@ def answers_to(
     episodes = [Episode(task, EMPTY, BARE, 0, child_seed(seed, stage, task.id)) for task in tasks]
     found = learner.run(episodes) if episodes else ()
     if faults := [rollout.fault for rollout in found if rollout.fault is not None]:
-        raise EnvironmentFault(f"{len(faults)} answers of the editor broke, {offenders(faults)}")
+        raise EnvironmentFault(f"{counted(len(faults), 'answer')} of the editor broke, {offenders(faults)}")
     return found
 
 
@@ -166,7 +166,7 @@ def summary(found: Sequence[Worth]) -> dict[str, Interval]:
         TooFewTasksError: for fewer than two streams.
     """
     if len(found) < 2:
-        raise TooFewTasksError(f"{len(found)} held-out streams were scored; an interval needs two or more")
+        raise TooFewTasksError(f"held-out streams with a score: {len(found)}; an interval needs two or more")
     return {
         "before": mean_interval([one.before for one in found]),
         "after": mean_interval([one.after for one in found]),

@@ -16,13 +16,13 @@ from typing import Any
 
 from intraskill.arms import reward_note
 from intraskill.config import Config
-from intraskill.editor.assembly import EditorRun, assemble_editor, streams_of
+from intraskill.editor.assembly import EditorRun, assemble_editor
 from intraskill.editor.domain import Stream
 from intraskill.editor.environment import FAMILY
 from intraskill.editor.passes import EMPTY, compile_streams, summary, worth
 from intraskill.editor.scoring import Scored, answer_of, score_answers
 from intraskill.editor.states import Chain, next_state
-from intraskill.method.errors import NothingToLearnError, TooFewTasksError
+from intraskill.method.errors import NothingToLearnError, counted
 from intraskill.method.randomness import child_seed, shuffled, uniform
 from intraskill.method.rollouts import Episode, Group, GroupResult
 from intraskill.method.skill import BARE, Skill
@@ -39,7 +39,7 @@ from intraskill.runtime.run_directory import (
     write_text,
 )
 from intraskill.runtime.run_lock import locked
-from intraskill.runtime.tracking import Monitor
+from intraskill.runtime.tracking import Monitor, log_spending
 from intraskill.saved_states import load_newest, save_state
 from intraskill.training import with_signal
 
@@ -61,10 +61,10 @@ def train_editor(config: Config, monitor: Monitor | None = None) -> EditorRun:
     Raises:
         IntraSkillError: with one clear sentence; what was saved stays, the same command continues.
     """
-    run = assemble_editor(config, monitor)
-    with locked(run.root):
-        held_out = _held_out(run)
+    with locked(Path(config.run_dir)):
+        run = assemble_editor(config, monitor, EditorRun.check_streams)
         try:
+            held_out = run.held_out  # asked for before anything is paid
             directory = run.root / "editor"
             if is_sealed(directory):
                 verify(directory)
@@ -73,6 +73,7 @@ def train_editor(config: Config, monitor: Monitor | None = None) -> EditorRun:
                 _train(run, directory)
             _evaluate(run, held_out)
         finally:
+            log_spending(run.metrics, run.monitor, run.usage, 0, "llm")
             run.metrics.close()
     return run
 
@@ -133,8 +134,8 @@ def edit_step(run: EditorRun, passes: Passes, step: int) -> list[Scored]:
     if trials and (set(trials) == {None} or set(rewards) == {None}):
         reasons = [*run.trials.faults[:1], *(fault for one in scored for fault in one.faults)]
         raise NothingToLearnError(
-            f"none of {len(flat)} edits of step {step} could be scored, first: {reasons[0]}; mend worker or verifier "
-            "and run the same command again"
+            f"none of {counted(len(flat), 'edit')} of step {step} could be scored, first: {reasons[0]}; mend worker "
+            "or verifier and run the same command again"
         )
     return scored
 
@@ -262,23 +263,6 @@ def _resume(run: EditorRun, states: Path) -> tuple[int, int, Passes]:
     return int(facts["step"]), int(facts["lines"]), Passes(tuple(places), int(facts["passes"]["begun"]))
 
 
-def _held_out(run: EditorRun) -> tuple[Stream, ...]:
-    """Return the streams to compare on at the end; asked for before anything is paid.
-
-    Raises:
-        SplitError: when there are none.
-        TooFewTasksError: when fewer than two of them hold probes.
-    """
-    count = run.config.editor.eval_streams
-    streams = streams_of(run, "held_out")[:count] if count else ()
-    if count and (probed := sum(bool(stream.probes) for stream in streams)) < 2:
-        raise TooFewTasksError(
-            f"{probed} of {len(streams)} held-out streams hold probes, and an interval needs two; give more evidence, "
-            f"raise editor.eval_streams={count}, or set it to 0 for no comparison, and name another run_dir"
-        )
-    return streams
-
-
 def _evaluate(run: EditorRun, streams: Sequence[Stream]) -> None:
     """Compile every held-out stream once and write ``final/``: the skills, and what they add on the probes."""
     directory = run.root / "final"
@@ -293,7 +277,8 @@ def _evaluate(run: EditorRun, streams: Sequence[Stream]) -> None:
         write_text(directory / f"{slug(one.stream)}.md", one.skill.to_markdown())
     write_jsonl(directory / "edits.jsonl", [row for one in compiled for row in one.log])
     write_jsonl(directory / "worth.jsonl", [to_json(one) for one in found])
-    write_json(directory / "summary.json", {"streams": len(found), **to_json(summary(found))})
+    paid = None if run.usage is None else run.usage.spending
+    write_json(directory / "summary.json", {"streams": len(found), **to_json(summary(found)), "llm": paid})
     seal(directory)
 
 

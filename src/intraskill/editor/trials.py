@@ -10,7 +10,7 @@ from typing import Any
 
 from intraskill.editor.domain import Answer, Job, Verifier, Worker
 from intraskill.environments.boundary import boundary
-from intraskill.method.errors import ArtifactError
+from intraskill.method.errors import ArtifactError, counted
 from intraskill.method.randomness import content_hash
 from intraskill.runtime.llm import STOPS
 from intraskill.runtime.run_directory import PartialLog
@@ -45,7 +45,8 @@ class Trials:
         rows: list[Any] = [] if self._log is None else self._log.keep(2**62)
         if strangers := sum(row["by"] != self._versions for row in rows):
             raise ArtifactError(
-                f"{path} holds {strangers} scores of another worker or verifier; use another run_dir, or delete it"
+                f"{path} holds {counted(strangers, 'score')} of another worker or verifier; use another run_dir, or "
+                "delete it"
             )
         self._scores: dict[Key, float] = {(row["skill"], row["query"], row["seed"]): row["score"] for row in rows}
 

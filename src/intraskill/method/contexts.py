@@ -95,7 +95,7 @@ def plan_groups(
     require_split(tasks, "train", "training")
     by_id = {task.id: task for task in tasks}
     if len(by_id) != len(tasks):
-        raise ConfigError(f"{len(tasks) - len(by_id)} train tasks share an id with another; make task ids unique")
+        raise ConfigError(f"train tasks with the id of another: {len(tasks) - len(by_id)}; make task ids unique")
     if groups_per_step > len(by_id):
         raise ConfigError(
             f"a step of {groups_per_step} groups needs as many different train tasks, but there are {len(by_id)}; "

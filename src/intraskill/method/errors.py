@@ -87,6 +87,11 @@ class NothingToLearnError(IntraSkillError, RuntimeError):
     """Training cannot make progress: for example every rollout of a step was a fault."""
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a count with its noun, for a message: ``1 chunk``, ``2 chunks``, ``1,000 chunks``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def offenders(items: Collection[object], limit: int = 3) -> str:
     """Return the count and the first few items, for an error message: ``5: a, b, c, …``."""
     shown = [str(item) for item in list(items)[:limit]]

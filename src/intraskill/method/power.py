@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from intraskill.method.admission import admission_rates
-from intraskill.method.errors import UnderpoweredError
+from intraskill.method.errors import UnderpoweredError, counted
 from intraskill.method.gate_design import (
     GateDesign,
     promised_covariance,
@@ -111,7 +111,7 @@ def require_power(plan: GatePlan) -> None:
 def sentence(design: GateDesign) -> str:
     """Say what the gate can see, in words."""
     return (
-        f"with {design.tasks:,} tasks, {design.chunks} chunk{'s' * (design.chunks > 1)} and σ = {design.sigma:.2f} "
+        f"with {design.tasks:,} tasks, {counted(design.chunks, 'chunk')} and σ = {design.sigma:.2f} "
         f"the gate can only see effects of {smallest_effect(design):.3f} or more"
     )
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from intraskill.method.errors import SplitError, offenders
+from intraskill.method.errors import SplitError, counted, offenders
 from intraskill.method.tasks import Task, require_split
 
 Reward = tuple[str, str]
@@ -51,8 +51,8 @@ class QueryCount:
         if not self.decisions:
             return "no decision has read a validation reward"
         return (
-            f"{self.decisions} decision{'s' * (self.decisions > 1)} read {self.rewards:,} different rewards of "
-            f"{len(self.by_task):,} validation tasks, none more than {self.most} times"
+            f"{counted(self.decisions, 'decision')} read {self.rewards:,} different rewards of "
+            f"{len(self.by_task):,} validation tasks, none more than {counted(self.most, 'time')}"
         )
 
 

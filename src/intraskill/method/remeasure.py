@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from intraskill.method.attribution import Contributions
-from intraskill.method.errors import EditError, offenders
+from intraskill.method.errors import EditError, counted, offenders
 from intraskill.method.shrinkage import shrink
 from intraskill.method.skill import ChunkId
 
@@ -83,8 +83,8 @@ class WinnersCurse:
         """Say it in one sentence."""
         (then, then_se), (guess, _), (now, now_se) = self.at_selection, self.shrunk, self.remeasured
         return (
-            f"{self.count} incumbents measured again one round later: {then:+.3f} ± {then_se:.3f} when selected, "
-            f"{now:+.3f} ± {now_se:.3f} now; shrinkage had predicted {guess:+.3f}"
+            f"{counted(self.count, 'incumbent')} measured again one round later: {then:+.3f} ± {then_se:.3f} when "
+            f"selected, {now:+.3f} ± {now_se:.3f} now; shrinkage had predicted {guess:+.3f}"
         )
 
 

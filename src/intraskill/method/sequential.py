@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from intraskill.method.attribution import Contributions
-from intraskill.method.errors import ConfigError, PairingError
+from intraskill.method.errors import ConfigError, PairingError, counted
 from intraskill.method.skill import ChunkId
 from intraskill.method.spending import spending_bounds
 
@@ -137,7 +137,7 @@ class Look:
         saved = self.saved(rule)
         against = f"{saved:,} fewer than planned" if saved >= 0 else f"{-saved:,} more than planned"
         state = f"{len(self.undecided)} undecided" if self.undecided else "every chunk decided"
-        return f"{self.pairs:,} pairs ({against}): {len(self.calls)} chunks decided, {state}"
+        return f"{self.pairs:,} pairs ({against}): {counted(len(self.calls), 'chunk')} decided, {state}"
 
 
 def look(previous: Look, contributions: Contributions, rule: SequentialRule) -> Look:

@@ -10,6 +10,7 @@ from intraskill.assembly import environment_of
 from intraskill.config import Config
 from intraskill.editor.trained import trained_editor
 from intraskill.factories import call_of
+from intraskill.method.errors import counted
 from intraskill.method.tasks import SPLITS
 from intraskill.provenance import draft_of
 from intraskill.run_sizes import check_sizes, limited
@@ -92,8 +93,8 @@ def plan_table(config: Config) -> Table:
     table.add_column("how many", justify="right")
     table.add_column("how")
     rows = [
-        ("rounds", config.rounds, f"× {grpo.steps_per_round} steps, after the cold start"),
-        ("cold start", config.coldstart.tasks, f"rollouts, at most {config.coldstart.max_drafts} drafts"),
+        ("rounds", config.rounds, f"× {counted(grpo.steps_per_round, 'step')}, after the cold start"),
+        ("cold start", config.coldstart.tasks, f"rollouts, at most {counted(config.coldstart.max_drafts, 'draft')}"),
         ("groups per step", found.groups_per_step, f"{grpo.groups_per_step} used, {grpo.reserve_groups} in reserve"),
         ("training", found.train_rollouts, f"rollouts, {grpo.group_size} per group"),
         ("review", found.review_rollouts, f"rollouts at most, 2 × {config.triage.reruns} per frontier task"),

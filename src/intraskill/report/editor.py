@@ -8,7 +8,9 @@ from rich.table import Table
 
 from intraskill.config import Config
 from intraskill.editor.assembly import allowed_actions, limits_of, workbench_of
-from intraskill.report.tables import interval
+from intraskill.method.errors import counted
+from intraskill.report.summary import spending
+from intraskill.report.tables import interval, paid
 from intraskill.runtime.run_directory import read_json
 from intraskill.runtime.tracking import Metrics
 
@@ -25,16 +27,17 @@ def editor_plan(config: Config) -> Table:
     editor, grpo, rollout = config.editor, config.grpo, config.rollout
     states, answers = grpo.groups_per_step, grpo.groups_per_step * grpo.group_size
     trials = (answers + states) * editor.anchors
+    pieces, anchors = counted(limits.batch, "piece"), counted(editor.anchors, "anchor")
     held_out = f"streams, each compiled once; z_0 and z_T on every probe × {editor.eval_repeats}"
     rows = [
         ("editor", config.policy.path, f"{config.policy.dtype}, on {config.policy.device}"),
         ("domain", editor.domain, f"evidence in {editor.order} order"),
         ("actions", len(actions), ", ".join(actions)),
         ("optimizer steps", editor.steps, f"lr {grpo.lr:g}, entropy {grpo.entropy_coef:g}, KL {grpo.kl_beta:g}"),
-        ("edit states per step", states, f"each reads ≤ {limits.batch} pieces of ≤ {limits.characters:,} characters"),
+        ("edit states per step", states, f"each reads ≤ {pieces} of ≤ {limits.characters:,} characters"),
         ("answers per step", answers, f"{grpo.group_size} per state at temperature {rollout.temperature:g}"),
         ("tokens per answer", rollout.max_new_tokens, f"at most, after a prompt of ≤ {limits.tokens:,}"),
-        ("worker calls per step", f"≤ {trials:,}", f"control and edits × {editor.anchors} anchors, equal ones once"),
+        ("worker calls per step", f"≤ {trials:,}", f"control and edits × {anchors}, equal ones once"),
         ("worker calls", f"≤ {trials * editor.steps:,}", f"reward: {editor.reward}"),
         ("held out", editor.eval_streams, held_out),
     ]  # fmt: skip
@@ -52,6 +55,12 @@ def editor_tables(root: Path) -> list[Table]:
         title = f"Held-out score ({found['streams']} streams)"
         tables.append(_table(title, ("what", "mean with 95 % interval"), lines))
     return tables
+
+
+def paid_line(root: Path) -> str:
+    """Return what an editor's run or pass has paid to LLMs, as a line; empty when it asked none."""
+    spent = spending(Metrics(root / "metrics.jsonl").rows())
+    return "" if spent is None else f"{paid(spent)}\n"
 
 
 def _states(rows: list[dict[str, Any]]) -> Table:
@@ -75,7 +84,8 @@ def _shares(rows: list[dict[str, Any]]) -> Table:
     ]
     lines.append(("mean reward", _reward(rows[:quarter]), _reward(rows[-quarter:])))
     title = "Shares of all answers, and what they earned"
-    return _table(title, ("answer", f"first {quarter} steps", f"last {quarter} steps"), lines, numbers=(1, 2))
+    steps = "step" if quarter == 1 else f"{quarter} steps"
+    return _table(title, ("answer", f"first {steps}", f"last {steps}"), lines, numbers=(1, 2))
 
 
 def _counts(rows: list[dict[str, Any]]) -> dict[str, int]:

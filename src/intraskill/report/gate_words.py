@@ -7,6 +7,7 @@ from pathlib import Path
 from intraskill.assessment import slice_rows
 from intraskill.gate_findings import Findings, chunk_table, noise_band, sides
 from intraskill.gate_power import words as power_words
+from intraskill.method.errors import counted
 from intraskill.method.gate_design import smallest_effect
 from intraskill.method.intervals import Interval
 from intraskill.report.tables import LOOKED
@@ -72,7 +73,7 @@ def _measured(found: Validation) -> str:
         )
     masked, bare = _times(design.masked_replicates), _times(design.bare_replicates)
     chunks, neutral = len(found.pairs.chunk_ids) - len(found.facts.placebo_ids), len(found.facts.placebo_ids)
-    shown = f"{chunks} chunks{f' and {neutral} placebos' * (neutral > 0)}"
+    shown = counted(chunks, "chunk") + f" and {counted(neutral, 'placebo')}" * (neutral > 0)
     intervals = "Each comes with an interval that holds the true value 95 times in 100."
     if found.stopped:
         intervals = "Each comes with the interval of a gate of fixed size, and this one looked: see below."
@@ -126,7 +127,7 @@ def _noise(found: Validation) -> str:
     if null is None:
         return ""
     return (
-        f"{null.count} placebo chunk{'s' * (null.count > 1)} of neutral text, which cannot help, scattered by "
+        f"{counted(null.count, 'placebo chunk')} of neutral text, which cannot help, scattered by "
         f"{null.spread:.3f} around 0 ({null.expected:.3f} is expected from their standard errors), the largest at "
         f"{null.largest:+.3f}. A chunk within ±{noise_band(null):.3f}, twice the larger of the two, looks like noise."
     )
@@ -217,7 +218,7 @@ def _stopped(found: Validation) -> str:
 def _left_out(found: Validation) -> str:
     notes: list[str] = []
     if found.excluded:
-        notes.append(f"{len(found.excluded)} tasks with a technical fault left both arms")
+        notes.append(f"{counted(len(found.excluded), 'task')} with a technical fault left both arms")
     notes += [f"{name}: {why}" for name, why in found.assessment.impossible.items()]
     notes += list(found.contributions.notes)
     return "; ".join(notes) + "." if notes else ""

@@ -6,6 +6,7 @@ from typing import Any
 from rich.text import Text
 
 from intraskill.history_diff import Change, SkillDiff, Word, diff_texts, diff_versions
+from intraskill.method.errors import counted
 from intraskill.report.skill_source import Source
 from intraskill.report.skill_words import shown
 
@@ -58,7 +59,7 @@ def diff_lines(old: Source, new: Source, *, colour: bool) -> Iterator[Text]:
         if change.kind != "moved":
             yield from _body(change.words, colour)
     yield Text("")
-    yield Text(f"{len(found.same)} chunk{'' if len(found.same) == 1 else 's'} as before")
+    yield Text(f"{counted(len(found.same), 'chunk')} as before")
 
 
 def _head(change: Change) -> str:

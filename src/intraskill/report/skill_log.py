@@ -6,6 +6,7 @@ from typing import Any
 from rich.text import Text
 
 from intraskill.history import History, TriedEdit, Version
+from intraskill.method.errors import counted
 from intraskill.method.proposals import PERSON
 from intraskill.method.skill import ChunkId
 from intraskill.report.skill_words import number, shown, support_words
@@ -21,7 +22,7 @@ def log_lines(history: History) -> Iterator[Text]:
     """Yield the log, newest round first: edits with both sides' β ± SE, chunks that left, proposals turned away."""
     for version in reversed(history.versions):
         free, gap = version.row["r_free_interval"], version.row["gap"]
-        head = f"{version.directory.name}  {version.skill.hash}  {_count(len(version.skill.chunks), 'chunk')}"
+        head = f"{version.directory.name}  {version.skill.hash}  {counted(len(version.skill.chunks), 'chunk')}"
         text = f"  R_free {free['mean']:.3f} ± {free['se']:.3f}"
         text += f", gap {gap['mean']:+.3f} ± {gap['se']:.3f}" if gap else ""
         yield Text.assemble((head, "bold yellow"), text, f", {version.contributions.num_pairs} pairs")
@@ -145,7 +146,3 @@ def _side(version: Version, chunk_id: ChunkId) -> dict[str, Any]:
 def _numbers(version: Version, chunk_id: ChunkId) -> dict[str, Any]:
     found = version.measured.get(chunk_id)
     return {"beta": found and found.beta, "se": found and found.se, "pairs": found and found.pairs}
-
-
-def _count(items: int, noun: str) -> str:
-    return f"{items} {noun}{'' if items == 1 else 's'}"

@@ -3,12 +3,13 @@
 from intraskill.history import History, Version
 from intraskill.history_diff import Change
 from intraskill.history_revert import Revert
+from intraskill.method.errors import counted
 from intraskill.report.skill_words import shown
 
 
 def revert_words(history: History, target: Version, found: Revert) -> str:
     """Return what a revert wrote and what follows."""
-    lines = [f"Written: {found.path}, {len(found.skill.chunks)} chunks, back to {target.directory.name}:"]
+    lines = [f"Written: {found.path}, {counted(len(found.skill.chunks), 'chunk')}, back to {target.directory.name}:"]
     lines += [f"  {_words(change)}" for change in found.changes]
     if found.pending:
         lines += [

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from intraskill.history import Measured
+from intraskill.method.errors import counted
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 WIDTH = 120
@@ -22,7 +23,7 @@ def some(items: Sequence[str], noun: str, limit: int = 3) -> str:
     if not items:
         return ""
     more = ", …" if len(items) > limit else ""
-    return f"{len(items)} {noun}{'' if len(items) == 1 else 's'}: {', '.join(map(shown, items[:limit]))}{more}"
+    return f"{counted(len(items), noun)}: {', '.join(map(shown, items[:limit]))}{more}"
 
 
 def support_words(support: Sequence[str]) -> str:

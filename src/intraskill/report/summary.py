@@ -76,7 +76,7 @@ def summarise(root: Path) -> dict[str, Any]:
             "prompt": _total(rows, "prompt_tokens"),
             "rollouts": _total(rows, "rollouts") + _total(rows, "rollouts_run"),
         },
-        "llm": _spending(rows),
+        "llm": spending(rows),
     }
 
 
@@ -97,7 +97,7 @@ def _total(rows: list[dict[str, Any]], name: str) -> int:
     return int(sum(row.get(key) or 0 for row in rows for key in keys))
 
 
-def _spending(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
+def spending(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
     """Return the last row of what an LLM has cost: each counts from the start of the run."""
     found = [row for row in rows if "llm/calls" in row]
     return {name: found[-1][f"llm/{name}"] for name in SPENDING} if found else None

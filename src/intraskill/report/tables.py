@@ -125,9 +125,14 @@ def report(summary: Row, root: str) -> RenderableType:
         f"{tokens['prompt']:,} read as prompts"
     )
     if summary["llm"] is not None:
-        parts.append(f"Paid to an LLM: {Usage(**summary['llm']).words()}")
+        parts.append(paid(summary["llm"]))
     parts.append(next_commands(root, len(summary["rounds"]) - 1, finished=summary["finished"]))
     return Group(*parts)
+
+
+def paid(spending: Row) -> str:
+    """Return in words what was paid to LLMs."""
+    return f"Paid to an LLM: {Usage(**spending).words()}"
 
 
 def next_commands(root: str, last_round: int, *, finished: bool) -> str:

@@ -30,6 +30,8 @@ __all__ = [
     "Usage",
     "endpoint_of",
     "limits_of",
+    "usage_of",
+    "watch_together",
 ]
 
 Answer = TypeVar("Answer")
@@ -77,6 +79,10 @@ class JsonClient:
     def usage(self) -> Usage:
         """What was spent until now, and what came of it."""
         return self._meter.usage
+
+    def watch(self, watch: Callable[[Usage], None]) -> None:
+        """Have ``watch`` called as in the constructor, in the place of whoever was."""
+        self._meter.watch = watch
 
     def ask(self, messages: Sequence[Message], schema: Mapping[str, Any], read: Callable[[Any], Answer]) -> Answer:
         """Return ``read`` of the parsed answer.
@@ -219,6 +225,23 @@ class JsonClient:
         self._meter.count(kind)
         self._meter.count("dropped")
         raise BadAnswerError(words)
+
+
+def usage_of(clients: Sequence[JsonClient]) -> Usage:
+    """Return what several clients have spent together."""
+    return sum((client.usage for client in clients), Usage())
+
+
+def watch_together(clients: Sequence[JsonClient], watch: Callable[[Usage], None]) -> None:
+    """Have ``watch`` called with what all of them have spent after each answer of one, by one thread at a time."""
+    one_at_a_time = threading.Lock()
+
+    def tell(_: Usage) -> None:
+        with one_at_a_time:
+            watch(usage_of(clients))
+
+    for client in clients:
+        client.watch(tell)
 
 
 class _NotBegunError(Exception):

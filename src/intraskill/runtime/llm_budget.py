@@ -4,8 +4,9 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from intraskill.method.errors import ConfigError, IntraSkillError
+from intraskill.method.errors import ConfigError, IntraSkillError, counted
 from intraskill.runtime.llm_cache import Completion
 from intraskill.runtime.proposer_settings import ProposerConfig
 
@@ -96,9 +97,20 @@ class Usage:
         """Tokens read and written."""
         return self.tokens_in + self.tokens_out
 
+    @property
+    def spending(self) -> dict[str, Any]:
+        """What metrics and summaries hold, by the names of `SPENDING`."""
+        return {name: getattr(self, name) for name in SPENDING}
+
+    def __add__(self, other: "Usage") -> "Usage":
+        """Return what both have spent together; `sum` with ``Usage()`` as its start."""
+        numbers = {name: getattr(self, name) + getattr(other, name) for name in (*SPENDING, "cached")}
+        outcomes = dict(sorted((Counter(self.outcomes) + Counter(other.outcomes)).items()))
+        return Usage(**numbers, outcomes=outcomes)
+
     def words(self) -> str:
         """Return ``37 answers, 52,310 tokens read, 4,120 written, cost 0.0123``; no cost where nothing has a price."""
-        spent = f"{self.calls:,} answers, {self.tokens_in:,} tokens read, {self.tokens_out:,} written"
+        spent = f"{counted(self.calls, 'answer')}, {counted(self.tokens_in, 'token')} read, {self.tokens_out:,} written"
         return f"{spent}, cost {self.cost:.4g}" if self.cost else spent
 
     @property
@@ -117,11 +129,15 @@ class Meter:
 
     A limit of calls is exact. Tokens are known only once an answer is there, so a limit of tokens or of cost may be
     passed by the answers that were under way when it was reached.
+
+    Attributes:
+        limits: of the endpoint.
+        watch: called by `tell`; may be set later.
     """
 
     def __init__(self, limits: Limits, watch: Callable[[Usage], None] | None = None) -> None:
         self.limits = limits
-        self._watch = watch
+        self.watch = watch
         self._lock, self._watching = threading.Lock(), threading.Lock()
         self._calls = self._tokens_in = self._tokens_out = self._cached = self._under_way = 0
         self._outcomes: Counter[str] = Counter()
@@ -156,8 +172,9 @@ class Meter:
             self._under_way += not reached
         if reached:
             raise BudgetError(
-                f"the budget is used up: {reached}. {usage.calls} answers are paid and kept, {usage.tokens} tokens, "
-                f"cost {usage.cost:.4g}; raise the limit and run the same command again, no answer is paid twice"
+                f"the budget is used up: {reached}. Paid and kept: {counted(usage.calls, 'answer')}, "
+                f"{counted(usage.tokens, 'token')}, cost {usage.cost:.4g}; raise the limit and run the "
+                "same command again, no answer is paid twice"
             )
 
     def end(self, answer: Completion | None) -> None:
@@ -174,9 +191,9 @@ class Meter:
 
     def tell(self) -> None:
         """Tell the watcher, one thread at a time."""
-        if self._watch is not None:
+        if self.watch is not None:
             with self._watching:
-                self._watch(self.usage)
+                self.watch(self.usage)
 
     def _pay(self, answer: Completion) -> None:
         self._calls += 1

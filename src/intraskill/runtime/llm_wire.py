@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from intraskill.method.errors import counted
 from intraskill.method.randomness import content_hash, uniform
 from intraskill.runtime.llm_cache import Completion
 from intraskill.runtime.llm_endpoint import Endpoint, EndpointError, Question, QuestionError
@@ -205,8 +206,8 @@ class Wire:
         elif trouble.status in (400, 422):
             remedy = f"check {section}.structured, {section}.temperature and {section}.stream"
         return EndpointError(
-            f"no answer from {asked.model} at {asked.base_url} in {attempts} attempts (the last: {trouble.text}); "
-            f"{remedy} (the key's variable is {asked.api_key_env}), then run the same command again: "
+            f"no answer from {asked.model} at {asked.base_url} in {counted(attempts, 'attempt')} (the last: "
+            f"{trouble.text}); {remedy} (the key's variable is {asked.api_key_env}), then run the same command again: "
             "answers so far are kept"
         )
 

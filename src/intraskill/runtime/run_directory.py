@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -248,36 +248,6 @@ def make_directory(path: Path) -> None:
             path.mkdir(parents=True, exist_ok=True)
     except OSError as error:  # among them a file that stands in the way
         raise ArtifactError(f"{path} cannot be written ({error.strerror}); choose another directory") from error
-
-
-def claim(root: Path, plan: Mapping[str, Any], about: Mapping[str, Any]) -> None:
-    """Take a run directory for ``plan``: new, or one that was started with exactly this plan.
-
-    Args:
-        root: the run directory.
-        plan: every resolved config value by dotted name; where the run is written does not belong to it.
-        about: versions, git state and hashes, recorded once and not compared here.
-
-    Raises:
-        ArtifactError: when the directory belongs to another plan, naming the keys that differ.
-    """
-    path = root / "plan.json"
-    if root.exists() and not root.is_dir():
-        raise ArtifactError(f"{root} is a file, not a directory; choose another run_dir")
-    if not path.exists():
-        if root.exists() and any(item for item in root.iterdir() if not item.name.startswith(".")):
-            raise ArtifactError(f"{root} is not empty and holds no plan.json; choose another run_dir or empty it")
-        make_directory(root)
-        write_json(path, {"plan": dict(plan), "about": dict(about)})
-        return
-    found = read_json(path).get("plan", {})
-    keys = sorted(key for key in {*plan, *found} if plan.get(key) != found.get(key))
-    if keys:
-        differing = [f"{key}: {found.get(key)!r} there, {plan.get(key)!r} here" for key in keys]
-        raise ArtifactError(
-            f"{root} was started with another plan; it differs in {offenders(differing)}. "
-            "Use another run_dir, or the values it was started with"
-        )
 
 
 def _content(directory: Path) -> list[Path]:

@@ -14,12 +14,23 @@ from intraskill.runtime.run_directory import full_disk_is_one_error, make_direct
 def locked(root: Path) -> Iterator[None]:
     """Make the run directory and hold its lock; it falls with the process, whatever ends it.
 
+    When nothing was written there in the meantime, the lock and every directory that was made for it go again.
+
     Raises:
         ArtifactError: when another process holds it, or the directory cannot be written.
     """
+    made = [path for path in (root, *root.parents) if not path.exists()]
     make_directory(root)
-    with _held(root / ".lock", root):
-        yield
+    file = root / ".lock"
+    with _held(file, root):
+        try:
+            yield
+        finally:
+            if root.is_dir() and list(root.iterdir()) == [file]:
+                file.unlink()
+                with contextlib.suppress(OSError):  # others may have written into a parent by now
+                    for path in made:
+                        path.rmdir()
 
 
 @contextlib.contextmanager

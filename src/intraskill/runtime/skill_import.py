@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from intraskill.method.agent_skill import SKILL_FILE
-from intraskill.method.errors import ArtifactError, SkillFormatError
+from intraskill.method.errors import ArtifactError, SkillFormatError, counted
 from intraskill.method.firewall import Firewall
 from intraskill.method.skill import Chunk, Skill
 from intraskill.method.skill_sections import split_sections
@@ -43,7 +43,8 @@ class Imported:
 
     def lines(self) -> list[str]:
         """Return the report, one line each."""
-        head = f"{self.kind}: {self.parts} parts, {len(self.skill.chunks)} chunks, {len(self.skipped)} left out"
+        kept = f"{counted(self.parts, 'part')}, {counted(len(self.skill.chunks), 'chunk')}"
+        head = f"{self.kind}: {kept}, {len(self.skipped)} left out"
         return [head, *(f"  left out: {what}: {why}" for what, why in self.skipped), *self.notes]
 
 

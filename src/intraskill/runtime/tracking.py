@@ -115,6 +115,19 @@ def _before(line: str, round_index: int, stage: str, step: int) -> bool:
     return not (row["round"] == round_index and row["stage"] == stage and row["step"] >= step)
 
 
+def log_spending(metrics: Metrics, monitor: Monitor, usage: Usage | None, round_index: int, stage: str) -> None:
+    """Log and say what LLMs have cost since the start of the run, in one row per stage; ``None``: none was to be asked.
+
+    A stage logs it when it ends, also when a budget or an endpoint ends it: all that it asks is paid by then, so the
+    row is the same after a kill and a resume.
+    """
+    if usage is None:
+        return
+    metrics.rewind(round_index, stage)
+    metrics.log(round_index, stage, 0, {f"llm/{name}": value for name, value in usage.spending.items()})
+    monitor.say(f"LLM so far: {usage.words()}")
+
+
 class WandbMirror:
     """Mirror into a wandb run; offline by default, so no account and no network.
 

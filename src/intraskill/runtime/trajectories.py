@@ -5,7 +5,8 @@ One JSON object per line: a row of a run's ``cold_start.jsonl`` (or of any other
     {"task_id": "t1", "request": "…", "reward": 0.5, "turns": [{"page": "…", "action": "…", "feedback": "…"}]}
 
 whose turns may also hold ``observation`` (what was shown before the action), ``tool`` and ``argument``, and whose rows
-may hold ``parts`` (reward components), ``sample``, ``truncated``. Every row needs a reward.
+may hold ``parts`` (reward components), ``sample``, ``truncated``, ``by`` (what made it, for
+whoever wrote it). Every row needs a reward.
 """
 
 from collections import Counter
@@ -24,7 +25,7 @@ from intraskill.runtime.run_directory import read_text
 
 RECORDED = "recorded"
 ROW_KEYS = {"task_id", "request", "reward", "turns"}
-MORE_ROW_KEYS = {"parts", "sample", "truncated"}
+MORE_ROW_KEYS = {"parts", "sample", "truncated", "by"}
 TURN_KEYS = {"page", "action", "feedback"}
 MORE_TURN_KEYS = {"observation", "tool", "argument"}
 

@@ -145,7 +145,8 @@ def dialogues(config: Config, root: Path) -> Workbench:
         options["per_stream"],
         {name: options[name] for name in SPLIT},
     )
-    return Workbench(domain, worker, verifier)
+    others = (one.client for one in (user, verifier.judge) if isinstance(one, LlmUser | RubricJudge))
+    return Workbench(domain, worker, verifier, (client, *others))
 
 
 def _user(options: Mapping[str, Any], root: Path, tasks: tuple[DialogueTask, ...]) -> tuple[User, str]:

@@ -130,4 +130,5 @@ def documents(config: Config, root: Path) -> Workbench:
         return answer
 
     client = client_of(options["worker"], root / "llm_worker", f"{WHERE}.worker")
-    return Workbench(domain, EndpointWorker(client, Reply(told, finish), ("documents", told)), judge)
+    worker = EndpointWorker(client, Reply(told, finish), ("documents", told))
+    return Workbench(domain, worker, judge, (client, judge.client))

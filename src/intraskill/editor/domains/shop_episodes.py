@@ -6,7 +6,7 @@ from pathlib import Path
 
 from intraskill.editor.domain import Answer, Job, Worker
 from intraskill.environments.boundary import boundary
-from intraskill.method.errors import NothingToLearnError
+from intraskill.method.errors import NothingToLearnError, counted
 from intraskill.method.rollouts import Rollout
 from intraskill.runtime.records import from_json, to_json
 from intraskill.runtime.run_directory import PartialLog, make_directory
@@ -47,7 +47,7 @@ class Episodes:
                 faults += self._play(missing[start : start + BATCH], known, log)
         if jobs and not any(self._key(job) in known for job in jobs):
             raise NothingToLearnError(
-                f"none of {len(jobs)} episodes that were to be evidence has a reward, first: {faults[0]}; mend that "
+                f"none of {counted(len(jobs), 'episode')} for evidence has a reward, first: {faults[0]}; mend that "
                 "and run the same command again"
             )
         return tuple(known.get(self._key(job)) for job in jobs)

@@ -10,13 +10,13 @@ from typing import Any
 
 from intraskill.editor.domain import Answer, Job, Part, Query, Stream, Verifier, Worker
 from intraskill.editor.trials import Trials
-from intraskill.method.errors import ArtifactError, ConfigError, SplitError, offenders
+from intraskill.method.errors import ArtifactError, ConfigError, SplitError, counted, offenders
 from intraskill.method.evidence import EvidenceLimits, experience_unit
 from intraskill.method.firewall import Secrets
 from intraskill.method.randomness import child_seed, content_hash, shuffled
 from intraskill.method.rollouts import Rollout
 from intraskill.method.skill import Skill, parse_skill
-from intraskill.runtime.run_directory import make_directory, read_text, write_jsonl
+from intraskill.runtime.run_directory import make_directory, read_jsonl, read_text, write_jsonl
 from intraskill.runtime.trajectories import read_trajectories
 
 EMPTY = Skill("")
@@ -83,12 +83,13 @@ class Attempts:
         """Return the attempts at some queries, one or several each; a task whose attempt broke has none.
 
         Raises:
-            ArtifactError: when no attempt is at any of these queries.
+            ArtifactError: when no attempt is at any of these queries, or those kept are of another worker, verifier or
+                seed, or at other tasks.
             EndpointError: when there is no answer.
             BudgetError: when a limit is reached.
         """
-        if self.recorded is None and not self.kept.exists():
-            self._make(queries)
+        if self.recorded is None:
+            self._keep(queries, content_hash(self.version, [(query.id, query.text) for query in queries]))
         path = self.recorded or self.kept
         wanted = {query.id for query in queries}
         found = tuple(one for one in read_trajectories(path) if one.task_id in wanted)
@@ -99,19 +100,36 @@ class Attempts:
             )
         return found
 
-    def _make(self, queries: Sequence[Query]) -> None:
+    def _keep(self, queries: Sequence[Query], by: str) -> None:
+        """Make the attempts, unless they are kept already; ``by`` stands in every row and binds it to what made it."""
+        if not self.kept.exists():
+            self._make(queries, by)
+        elif strangers := sum(not isinstance(row, dict) or row.get("by") != by for row in read_jsonl(self.kept)):
+            raise ArtifactError(
+                f"{self.kept} holds {counted(strangers, 'attempt')} of another worker, verifier or seed, or at other "
+                "tasks; use another run_dir, or delete it: answers of an LLM that are kept are not paid again"
+            )
+
+    def _make(self, queries: Sequence[Query], by: str) -> None:
         jobs = [Job(query, EMPTY, child_seed(self.seed, "attempt", query.id)) for query in queries]
         answers = list(self.worker.answer(jobs))
         known = dict(zip((job.query.id for job in jobs), answers, strict=True))
         scores = Trials(_Known(known), self.verifier, attempts=1).scores(jobs)
         rows = [
-            {"task_id": job.query.id, "request": job.query.text, "reward": score, "turns": answer.facts["turns"]}
+            {
+                "task_id": job.query.id,
+                "request": job.query.text,
+                "reward": score,
+                "turns": answer.facts["turns"],
+                "by": by,
+            }
             for job, answer, score in zip(jobs, answers, scores, strict=True)
             if score is not None
         ]
         if not rows:
             reasons = [answer.fault for answer in answers if answer.fault]
-            raise ArtifactError(f"none of {len(jobs)} attempts has a score, {offenders(reasons)}; mend that first")
+            made = counted(len(jobs), "attempt")
+            raise ArtifactError(f"none of {made} has a score, {offenders(reasons)}; mend that first")
         make_directory(self.kept.parent)
         write_jsonl(self.kept, rows)
 

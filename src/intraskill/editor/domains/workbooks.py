@@ -165,7 +165,7 @@ def workbooks(config: Config, root: Path) -> Workbench:
         options["per_stream"],
         {name: options[name] for name in SPLIT},
     )
-    return Workbench(domain, worker, verifier)
+    return Workbench(domain, worker, verifier, (client,))
 
 
 def read_tasks(path: Path, rows: int) -> list[tuple[Query, str]]:

@@ -12,7 +12,7 @@ from intraskill.environments.shopworld.oracle import closest
 from intraskill.environments.shopworld.reward import Goal, matches, normalize
 from intraskill.environments.shopworld.task import ShopTask
 from intraskill.environments.shopworld.world import SCORERS
-from intraskill.method.errors import ConfigError, offenders
+from intraskill.method.errors import ConfigError, counted, offenders
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Ledger:
             why = (
                 "; ".join(f"{reason} ({offenders(reasons[reason])})" for reason in worst) or "no row has an instruction"
             )
-            raise ConfigError(f"{path} holds {len(self.products)} usable products and no usable task: {why}")
+            raise ConfigError(f"{path} holds {counted(len(self.products), 'usable product')} and no usable task: {why}")
         notes = tuple(f"{text}, {offenders(names)}" for text, names in self._notes.items())
         return Loaded(Catalogue(self.products.values()), tuple(self.tasks), tuple(self.excluded), notes)
 

@@ -60,7 +60,7 @@ class Catalogue:
         self.products = tuple(sorted(products, key=lambda product: product.id))
         self.by_id = {product.id: product for product in self.products}
         if len(self.by_id) != len(self.products):
-            raise ConfigError(f"{len(self.products) - len(self.by_id)} product ids are repeated; ids must be unique")
+            raise ConfigError(f"repeated product ids: {len(self.products) - len(self.by_id)}; ids must be unique")
         bad = [p.id for p in self.products if sum(any(v.price is not None for v in a) for a in p.axes.values()) > 1]
         if bad:
             raise ConfigError(f"products with several price-varying axes, {offenders(bad)}; keep one axis with prices")

@@ -89,7 +89,7 @@ class Shop:
         self.index = index or SearchIndex(catalogue)
         self._tasks = {task.id: task for task in tasks}
         if len(self._tasks) != len(tasks):
-            raise SplitError(f"{len(tasks) - len(self._tasks)} task ids are repeated; a task stands in one split only")
+            raise SplitError(f"repeated task ids: {len(tasks) - len(self._tasks)}; a task stands in one split only")
         self._solvable = lru_cache(maxsize=None)(lambda task_id: oracle_actions(self, task_id) is not None)
 
     @cached_property
