@@ -2,7 +2,8 @@
 
 A condition is one override of ``full``, or a line to hold it against that is not trained. What an override changes in
 reading (batch, order, actions) holds in training and in evaluation, so every such condition has a twin: the shipped
-weights, not trained further, that read in the same way. All editors answer greedily when they are evaluated.
+weights, not trained further, that read in the same way. Editors are evaluated greedily, and where the worth of a skill
+is known also as they are sampled in training, which is what the reward acts on.
 """
 
 import dataclasses
@@ -196,15 +197,17 @@ def finished_rows(grid: Grid, condition: Condition, seed: int, identity: str) ->
 
 def _evaluated(config: Config, condition: Condition, root: Path, worlds: int) -> list[Row]:
     """Return one row per held-out stream."""
-    greedy = dataclasses.replace(config, rollout=dataclasses.replace(config.rollout, temperature=GREEDY))
-    run = editor_bench(greedy, root)
-    if condition.kind == "trained":
-        run.learner.load(root / "train" / "editor" / "checkpoint")
+    run = _bench(config, condition, root, GREEDY)
     streams = streams_of(run, "held_out")[:worlds]
     if len(streams) < worlds:
         raise ConfigError(f"{worlds} held-out worlds are wanted, the domain has {len(streams)}; lower --worlds")
-    made = _skills(run, condition.kind, streams)
+    made = _skills(run, condition.kind, streams, "edits")
     scores = probe_means(run, [(stream, skill) for stream, (skill, _) in zip(streams, made, strict=True)])
+    sampled = [_value(run, stream, skill) for stream, (skill, _) in zip(streams, made, strict=True)]
+    if condition.kind in ("sft", "trained") and isinstance(run.workbench.domain, KnowsWorth):
+        again = _bench(config, condition, root, config.rollout.temperature)
+        drawn = _skills(again, condition.kind, streams, "edits_sampled")
+        sampled = [_value(again, stream, skill) for stream, (skill, _) in zip(streams, drawn, strict=True)]
     steps = config.editor.steps if condition.kind == "trained" else 0
     shared = {
         "condition": condition.name,
@@ -215,18 +218,30 @@ def _evaluated(config: Config, condition: Condition, root: Path, worlds: int) ->
         "worker_calls": PartialLog(root / "train" / "trials.jsonl").count(),
     }
     return [
-        shared | _row(run, stream, skill, actions, score)
-        for stream, (skill, actions), score in zip(streams, made, scores, strict=True)
+        shared | _row(run, stream, skill, actions) | {"score": score, "sampled": drawn}
+        for stream, (skill, actions), score, drawn in zip(streams, made, scores, sampled, strict=True)
     ]
 
 
-def _row(run: EditorRun, stream: Stream, skill: Skill, actions: Sequence[str], score: float | None) -> Row:
-    """Return what one skill is worth, how long it is, and which actions made it."""
+def _bench(config: Config, condition: Condition, root: Path, temperature: float) -> EditorRun:
+    """Return an editor that answers at a temperature, after its training if it had one."""
+    rollout = dataclasses.replace(config.rollout, temperature=temperature)
+    run = editor_bench(dataclasses.replace(config, rollout=rollout), root)
+    if condition.kind == "trained":
+        run.learner.load(root / "train" / "editor" / "checkpoint")
+    return run
+
+
+def _value(run: EditorRun, stream: Stream, skill: Skill) -> float | None:
     domain = run.workbench.domain
+    return domain.value(stream.id)(skill) if isinstance(domain, KnowsWorth) else None
+
+
+def _row(run: EditorRun, stream: Stream, skill: Skill, actions: Sequence[str]) -> Row:
+    """Return what one skill is worth, how long it is, and which actions made it."""
     return {
         "world": stream.id,
-        "value": domain.value(stream.id)(skill) if isinstance(domain, KnowsWorth) else None,
-        "score": score,
+        "value": _value(run, stream, skill),
         "tokens": run.size.tokens(skill.to_markdown()),
         "chunks": len(skill.chunks),
         "edits": len(actions),
@@ -234,7 +249,7 @@ def _row(run: EditorRun, stream: Stream, skill: Skill, actions: Sequence[str], s
     }
 
 
-def _skills(run: EditorRun, kind: str, streams: Sequence[Stream]) -> list[tuple[Skill, list[str]]]:
+def _skills(run: EditorRun, kind: str, streams: Sequence[Stream], log: str) -> list[tuple[Skill, list[str]]]:
     """Return each stream's skill, and the names of the actions that led to it."""
     if kind == "no_skill":
         return [(Skill(""), []) for _ in streams]
@@ -242,7 +257,7 @@ def _skills(run: EditorRun, kind: str, streams: Sequence[Stream]) -> list[tuple[
         return [(stream.skill, []) for stream in streams]
     if kind == "oracle":
         return [_best(run, stream) for stream in streams]
-    found = compile_streams(run, streams, PartialLog(run.root / "edits.jsonl"))
+    found = compile_streams(run, streams, PartialLog(run.root / f"{log}.jsonl"))
     return [(one.skill, ["INVALID" if row["invalid"] else row["action"] for row in one.log]) for one in found]
 
 

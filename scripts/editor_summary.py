@@ -16,7 +16,7 @@ from intraskill.method.editor_actions import ACTIONS
 from intraskill.method.intervals import Interval, mean_interval
 
 Row = dict[str, Any]
-MEASURES = ("value", "score")
+MEASURES = ("value", "score", "sampled")
 SHOWN = {
     "planted": ("value", "expected success over all cases of a held-out world, known exactly"),
     "shop": ("score", "mean reward of the worker on the probes of a held-out stream"),
@@ -156,19 +156,22 @@ def markdown(domain: str, summary: Sequence[Row], evidence: int) -> str:
     measure, meaning = SHOWN[domain]
     rows = [row for row in summary if row["measure"] == measure]
     trained = [row for row in rows if row["steps"]]
+    sampled = {row["condition"]: row for row in summary if row["measure"] == "sampled"}
     seeds, worlds = max(row["seeds"] for row in rows), max(row["worlds"] for row in rows)
     facts = f"{seeds} seed{'s' * (seeds != 1)}, {worlds} held-out streams; measured: {meaning}."
     if trained:
         steps, answers = ({row[name] for row in trained} for name in ("steps", "answers"))
         facts += f" Every trained condition has {_all(steps)} steps and {_all(answers)} answers."
     pieces = f"{evidence} piece{'s' * (evidence != 1)} of evidence per edit"
-    head = ["condition", "mean", "− full", "− SFT that reads alike", "tokens", "NOOP", "invalid", "worker calls"]
+    head = ["condition", "mean", "− full", "− SFT that reads alike", "sampled", "− SFT, both sampled"]
+    head += ["tokens", "NOOP", "invalid", "worker calls"]
     lines = [
         [
             row["label"],
             f"{row['mean']:.3f}",
             cell(row, "full"),
             cell(row, "sft"),
+            *_sampled(sampled.get(row["condition"])),
             f"{row['tokens']:.0f}",
             _share(row["share_noop"]),
             _share(row["share_invalid"]),
@@ -178,8 +181,16 @@ def markdown(domain: str, summary: Sequence[Row], evidence: int) -> str:
     ]
     table = "\n".join("| " + " | ".join(cells) + " |" for cells in (head, ["---"] * len(head), *lines))
     told = "\n".join(f"- {line.replace('**', '')}" for line in findings(summary, measure))
+    if sampled:
+        told += "\n\nThe known worth of skills, editors sampled as in training:\n\n"
+        told += "\n".join(f"- {line.replace('**', '')}" for line in findings(summary, "sampled"))
     full = f"`full`: rollback reward as a margin, 4 anchors, {pieces}, in source order."
     return f"## {domain}\n\n{facts} {full}\n\n{table}\n\n{told}\n"
+
+
+def _sampled(row: Row | None) -> tuple[str, str]:
+    """Return mean and difference from the untrained twin of editors that were sampled, dashes without an editor."""
+    return ("–", "–") if row is None or row["share_noop"] == "" else (f"{row['mean']:.3f}", cell(row, "sft"))
 
 
 def _all(numbers: Iterable[float]) -> str:

@@ -78,7 +78,7 @@ def planted_rows(effects, *, worlds=30, seeds=3, noise=0.02):
     return [
         {
             "condition": name, "seed": seed, "world": f"world-{world}", "value": level[world] + shift + by_seed[seed],
-            "score": None, "tokens": 10, "chunks": 2, "edits": 4, "steps": 5, "answers": 50, "worker_calls": 7,
+            "score": None, "sampled": level[world] - 0.1, "tokens": 10, "chunks": 2, "edits": 4, "steps": 5, "answers": 50, "worker_calls": 7,
             **dict.fromkeys(editor_summary.ANSWERS, 0), "noop": 3, "invalid": 1,
         }
         for name, (shift, spread) in effects.items()
@@ -96,7 +96,7 @@ def rows():
 
 def test_differences_are_paired_by_world_and_a_doubtful_seed_is_seen(rows):
     summary = editor_summary.summarise(rows, editor_conditions.conditions("planted", 1))
-    by_name = {row["condition"]: row for row in summary}
+    by_name = {row["condition"]: row for row in summary if row["measure"] == "value"}
     assert by_name.keys() == {"full", "plain", "no_noop", "binary"}
     plain, no_noop = by_name["plain"], by_name["no_noop"]
     assert (plain["seeds"], plain["worlds"], plain["n"]) == (3, 29, 87)
@@ -104,6 +104,8 @@ def test_differences_are_paired_by_world_and_a_doubtful_seed_is_seen(rows):
     assert plain["over_full"] == pytest.approx(-0.3, abs=0.05)
     assert no_noop["over_full_seeds_low"] < 0 < no_noop["over_full_seeds_high"]
     assert (plain["share_noop"], plain["share_invalid"]) == (0.75, 0.25)
+    sampled = next(r for r in summary if r["measure"] == "sampled" and r["condition"] == "plain")
+    assert (sampled["worlds"], sampled["over_full"]) == (29, 0.0)
     told = editor_summary.findings(summary, "value")
     assert any("plain − full" in line and line.endswith("over worlds and over seeds") for line in told)
     assert any("no_noop − full" in line and line.endswith("over worlds only") for line in told)
