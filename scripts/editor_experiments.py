@@ -26,8 +26,8 @@ from editor_conditions import FULL, Condition, Grid, conditions, finished_rows, 
 from intraskill.method.errors import ConfigError, IntraSkillError
 
 ROOT = Path(__file__).parents[1]
-STEPS = 100
-"""A step takes 0.3 to 0.4 s of one core, an evaluation 4 s: half an hour for the planted grid on a core of its own."""
+STEPS = 60
+"""A step takes about 1 s of one core, two evaluations 8 s: three quarters of an hour for the planted grid on one core."""
 WORLDS = {"planted": 32, "shop": 24}
 """Held-out streams by domain."""
 Job = tuple[Condition, int]
