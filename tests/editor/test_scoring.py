@@ -180,6 +180,18 @@ def test_a_step_without_any_query_goes_on_and_gives_no_reward(tmp_path):
     assert not worker.calls
 
 
+def test_the_first_passes_are_spread_over_their_evidence_and_later_ones_begin_at_its_start(tmp_path):
+    streams = [Stream(name, tuple(unit(k, "q") for k in range(4)), SKILL) for name in "ab"]
+    run = written_run(tmp_path, WrittenDomain(streams), lambda state, k: NOOP)
+    for width, left in ((2, [4, 2]), (8, [4, 4, 3, 3, 2, 2, 1, 1])):
+        run.config.grpo.groups_per_step = width
+        first = begin_passes(run, (), 0)
+        assert [len(chain.rest) for _, _, chain in first.places] == left
+        assert all(chain.rest[-1].id == "u3" for _, _, chain in first.places)
+        ended = [(*place[:2], place[2].after(SKILL, 4)) for place in first.places]
+        assert [len(chain.rest) for _, _, chain in begin_passes(run, ended, first.begun).places] == [4] * width
+
+
 def test_a_pass_goes_on_with_the_best_edit_or_any_valid_one():
     answers = ["?", SAME, BETTER, NOOP, WORSE]
     (one,) = scored(Trials(CountedWorker(rated), RewardVerifier()), answers)
