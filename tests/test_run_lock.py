@@ -59,6 +59,13 @@ def test_a_directory_made_for_nothing_goes_again_and_what_was_there_or_written_s
     ]
 
 
+def test_a_directory_of_somebody_else_is_left_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("mine")
+    with pytest.raises(ZeroDivisionError), locked(tmp_path):
+        raise ZeroDivisionError
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
 def test_a_directory_that_cannot_be_made_is_one_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(ArtifactError, match="cannot be written"), locked(tmp_path / "file"):
