@@ -143,6 +143,7 @@ def test_options_of_an_endpoint_are_checked_by_name_and_type(tmp_path):
     with pytest.raises(ConfigError, match="give a int"):
         client_of({"base_url": "http://127.0.0.1:1/v1", "model": "m", "retries": "many"}, tmp_path, "w")
     assert read_options({"a": 1}, {"a": 0.5}, "o") == {"a": 1.0}
+    assert read_options({"a": None, "of_another_domain": None}, {"a": 0.5}, "o") == {"a": 0.5}
 
 
 def test_a_resumed_run_may_have_another_address_and_budget_but_no_other_model():

@@ -32,7 +32,7 @@ def read_options(given: Mapping[str, Any], known: Mapping[str, Any], where: str)
     """Return ``known`` with the values that were given in their place.
 
     Args:
-        given: options as configured.
+        given: options as configured; ``None`` is one that is not given, which takes back what an experiment sets.
         known: name → default; ``None`` takes any value, another default fixes the type.
         where: dotted name of the mapping, for messages.
 
@@ -41,9 +41,11 @@ def read_options(given: Mapping[str, Any], known: Mapping[str, Any], where: str)
     """
     found = dict(known)
     for key, value in given.items():
+        if value is None:
+            continue
         if key not in known:
             hint = nearest(str(key), known) or "."
-            raise ConfigError(f"{where}.{key} is no option{hint} There are: {', '.join(known)}")
+            raise ConfigError(f"{where}.{key} is no option{hint} There are: {', '.join(known)}; null takes one back")
         default = known[key]
         kind = type(default)
         if default is not None and not _fits(value, kind):
