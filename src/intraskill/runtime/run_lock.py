@@ -23,7 +23,8 @@ def locked(root: Path) -> Iterator[None]:
     made = [path for path in (root, *root.parents) if not path.exists()]
     make_directory(root)
     file = root / ".lock"
-    with full_disk_is_one_error(root):
+    there: set[Path] = set()
+    with contextlib.suppress(OSError):  # another process, whose run was refused, may just have taken it away again
         there = {*root.iterdir()}
     with _held(file, root):
         try:
