@@ -34,11 +34,10 @@ Row = dict[str, Any]
 FULL = (
     "editor.reward=margin",
     "editor.anchors=4",
-    "editor.options.anchors=4",  # a planted failure names its own query only, unless more are asked for
     "editor.order=source",
 )
 """What every condition is held against: the published form with a graded reward and four anchors."""
-NOT_READ = ("editor.reward", "editor.anchors", "editor.options.anchors")
+NOT_READ = ("editor.reward", "editor.anchors")
 """Knobs that only training meets."""
 EVIDENCE = (1, 2, 4, 8)
 EPISODES = "episodes.partial.jsonl"
@@ -74,7 +73,7 @@ LINES = (
 ABLATIONS = {
     "published": (
         "as published: binary reward, 1 anchor",
-        ("editor.reward=binary", "editor.anchors=1", "editor.options.anchors=1"),
+        ("editor.reward=binary", "editor.anchors=1"),
     ),
     "plain": ("plain verifier reward, no rollback", ("editor.reward=plain",)),
     "no_merge_prune": ("no MERGE, no PRUNE", ("editor.actions=[CREATE,UPDATE,NOOP]",)),
@@ -85,7 +84,7 @@ FURTHER = {
     "shuffled": ("evidence shuffled", ("editor.order=shuffled",)),
     "reverse": ("evidence reversed", ("editor.order=reverse",)),
     "binary": ("binary reward", ("editor.reward=binary",)),
-    "anchors_1": ("1 anchor per edit", ("editor.anchors=1", "editor.options.anchors=1")),
+    "anchors_1": ("1 anchor per edit", ("editor.anchors=1",)),
 }
 ORACLE = Condition("oracle", "oracle: the best edit at every step", "oracle")
 

@@ -27,7 +27,7 @@ from intraskill.method.errors import ConfigError, IntraSkillError
 
 ROOT = Path(__file__).parents[1]
 STEPS = 60
-"""A step takes about 1 s of one core, two evaluations 8 s: three quarters of an hour for the planted grid on one core."""
+"""A step takes about 1 s of one core, two evaluations 8 s: three quarters of an hour for the whole planted grid."""
 WORLDS = {"planted": 32, "shop": 24}
 """Held-out streams by domain."""
 Job = tuple[Condition, int]

@@ -78,7 +78,8 @@ def planted_rows(effects, *, worlds=30, seeds=3, noise=0.02):
     return [
         {
             "condition": name, "seed": seed, "world": f"world-{world}", "value": level[world] + shift + by_seed[seed],
-            "score": None, "sampled": level[world] - 0.1, "tokens": 10, "chunks": 2, "edits": 4, "steps": 5, "answers": 50, "worker_calls": 7,
+            "score": None, "sampled": level[world] - 0.1, "tokens": 10, "chunks": 2, "edits": 4, "steps": 5,
+            "answers": 50, "worker_calls": 7,
             **dict.fromkeys(editor_summary.ANSWERS, 0), "noop": 3, "invalid": 1,
         }
         for name, (shift, spread) in effects.items()

@@ -1,5 +1,6 @@
 """One writer per run directory, and readers that notice a changed round."""
 
+import contextlib
 import subprocess
 import sys
 from pathlib import Path
@@ -57,6 +58,32 @@ def test_a_directory_made_for_nothing_goes_again_and_what_was_there_or_written_s
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == [
         *("mine", "other", "other/run", "other/run/.lock", "other/run/log")
     ]
+
+
+def test_a_directory_of_somebody_else_is_left_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("mine")
+    with pytest.raises(ZeroDivisionError), locked(tmp_path):
+        raise ZeroDivisionError
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_lock_that_went_while_it_was_waited_for_does_not_let_two_in(tmp_path: Path, monkeypatch) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    root, flock, ends = tmp_path / "run", fcntl.flock, [True]
+
+    def late(descriptor: int, operation: int) -> None:
+        if ends and operation & fcntl.LOCK_EX:  # a refused run ends between this one's open and its flock
+            ends.pop()
+            (root / ".lock").unlink()
+            root.rmdir()
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    refused = pytest.raises(ArtifactError, match="another process writes")
+    with contextlib.suppress(ArtifactError), locked(root):
+        root.mkdir(exist_ok=True)
+        with refused, locked(root):
+            pass
 
 
 def test_a_directory_that_cannot_be_made_is_one_error(tmp_path: Path) -> None:

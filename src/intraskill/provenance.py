@@ -25,8 +25,8 @@ WHERE_NOT_WHAT = (
     *(f"rollout.vllm.{name}" for name in _WHERE),
     *(f"proposer.{name}" for name in WHERE_AND_HOW_MUCH),
 )
-MUST_MATCH = ("environment", "conditions", "checkpoint", "prompts")
-"""Facts of `about` that decide what a run computes; versions and git state are for the record only."""
+MUST_MATCH = ("environment", "domain", "conditions", "checkpoint", "prompts")
+"""Facts that decide what a run computes, ``domain`` in an editor's only; versions and git state are for the record."""
 PACKAGE = Path(__file__).parent
 VERSIONED = ("intraskill", "numpy", "statsmodels", "torch", "transformers", "peft", "hydra-core", "tokenizers")
 
@@ -129,7 +129,7 @@ def check_provenance(root: Path, present: Mapping[str, Any]) -> None:
 
     Args:
         root: the run directory.
-        present: from `about`, at the start weights.
+        present: from `about`, at the start weights; an editor's also say ``domain``.
 
     Raises:
         ArtifactError: naming the facts that differ.
@@ -137,6 +137,8 @@ def check_provenance(root: Path, present: Mapping[str, Any]) -> None:
     recorded = plan_record(root)["about"]
     differing = []
     for name in MUST_MATCH:
+        if name not in present:
+            continue
         there, here = _by_name(name, recorded.get(name, present[name])), _by_name(name, present[name])
         keys = [key for key in sorted({*there, *here}) if there.get(key) != here.get(key)]
         differing += [f"{key}: {there.get(key)!r} there, {here.get(key)!r} here" for key in keys]

@@ -1,5 +1,6 @@
 """The rollback reward end to end: from answers as written, over worker calls that are counted, to rewards."""
 
+import json
 from collections import Counter
 
 import pytest
@@ -14,6 +15,7 @@ from editor.scripted import (
     written_run,
 )
 
+from intraskill.editor import training
 from intraskill.editor.domain import Query, Stream
 from intraskill.editor.domains.planted import RewardVerifier
 from intraskill.editor.environment import EditorEnvironment
@@ -190,6 +192,20 @@ def test_the_first_passes_are_spread_over_their_evidence_and_later_ones_begin_at
         assert all(chain.rest[-1].id == "u3" for _, _, chain in first.places)
         ended = [(*place[:2], place[2].after(SKILL, 4)) for place in first.places]
         assert [len(chain.rest) for _, _, chain in begin_passes(run, ended, first.begun).places] == [4] * width
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("pieces", [1, 2, 5])
+def test_passes_that_were_saved_are_read_back_as_they_were(tmp_path, monkeypatch, pieces, batch):
+    streams = [Stream(name, tuple(unit(k, "q") for k in range(pieces)), SKILL) for name in "abc"]
+    run = written_run(tmp_path, WrittenDomain(streams), lambda state, k: BETTER, batch=batch, order="shuffled")
+    run.config.grpo.groups_per_step = 8
+    passes = begin_passes(run, (), 0)
+    for step in range(4):
+        facts = {"step": step, "lines": 0, "passes": json.loads(json.dumps(training._packed(passes)))}
+        monkeypatch.setattr(training, "load_newest", lambda learner, states, facts=facts: facts)
+        assert training._resume(run, tmp_path) == (step, 0, passes)
+        passes = training._follow(run, passes, edit_step(run, passes, step), step)
 
 
 def test_a_pass_goes_on_with_the_best_edit_or_any_valid_one():

@@ -119,9 +119,10 @@ def ledgers(editing_place, tmp_path, server):
 
 def test_a_refused_run_keeps_the_attempts_that_it_paid_for_and_the_mended_one_uses_them(editing_place, tmp_path):
     with answering(program) as server:
-        config = ledgers(editing_place, tmp_path, server)
+        config, watcher = ledgers(editing_place, tmp_path, server), Watcher()
         with pytest.raises(TooFewTasksError):
-            train_editor(config)
+            train_editor(config, watcher)
+        assert watcher.lines == ["LLM so far: 2 answers, 2 tokens read, 2 written"]
         assert {path.name for path in (tmp_path / "run").iterdir()} == {".lock", "attempts.jsonl", "llm_worker"}
         attempts, paid = (tmp_path / "run" / "attempts.jsonl").read_bytes(), len(server.bodies)
         config.editor.eval_streams = 0
@@ -140,6 +141,22 @@ def test_a_pass_whose_streams_cost_attempts_says_what_they_cost(editing_place, t
         assert status == 0, err
         paid = f"Paid to an LLM: {len(server.bodies)} answers, 2 tokens read, 2 written\nWritten: {tmp_path / 'skills'}"
         assert len(server.bodies) == 2 and paid in out
+
+
+def test_a_pass_that_asks_nobody_says_nothing_of_an_llm(documented, editing_place, tmp_path, capsys):
+    words = [word for word in overrides(documented) if not word.startswith("policy.path=")]
+    command = ["editor", "run", "--ckpt", str(editing_place / "model"), "--out", str(tmp_path / "skills")]
+    status, out, err = said(capsys, *command, *words)
+    assert status == 0 and "LLM" not in out + err
+    assert not (tmp_path / "skills" / "metrics.jsonl").exists()
+
+
+def test_a_pass_that_is_refused_leaves_no_directory_behind(documented, editing_place, tmp_path, capsys):
+    words = [word for word in overrides(documented) if not word.startswith("policy.path=")]
+    command = ["editor", "run", "--ckpt", str(editing_place / "model"), "--out", str(tmp_path / "new" / "skills")]
+    status, _, err = said(capsys, *command, *words, "editor.options.gradng=all")
+    assert status == 2 and "did you mean 'grading'" in err
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_run_without_an_llm_has_paid_nobody(editing_place, tmp_path, capsys):

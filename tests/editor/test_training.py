@@ -4,6 +4,7 @@ import pytest
 from editor.editing import planted_editing
 
 from intraskill.editor.assembly import editor_bench
+from intraskill.editor.domains.planted import PlantedDomain
 from intraskill.editor.training import train_editor
 from intraskill.method.errors import ArtifactError, ConfigError
 from intraskill.runtime.run_directory import read_jsonl
@@ -31,6 +32,15 @@ def test_a_directory_of_another_plan_is_refused(editing_place):
     other.editor.anchors = 2
     with pytest.raises(ArtifactError, match=r"editor\.anchors"):
         train_editor(other)
+
+
+def test_a_run_is_not_continued_in_other_worlds(editing_place, monkeypatch):
+    config = planted_editing(editing_place, "other-worlds")
+    config.editor.steps, config.editor.eval_streams = 1, 0
+    train_editor(config)
+    monkeypatch.setattr(PlantedDomain, "version", "planted-editing-1")
+    with pytest.raises(ArtifactError, match="differs in 1: domain: '[0-9a-f]+' there, 'planted-editing-1' here"):
+        train_editor(config)
 
 
 class Listener(Silence):

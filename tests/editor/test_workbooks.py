@@ -16,6 +16,7 @@ from intraskill.editor.domains.workbooks_cells import cells_of, preview, read_ra
 from intraskill.editor.trials import Trials
 from intraskill.method.errors import ArtifactError, ConfigError
 from intraskill.method.skill import Chunk, Skill
+from intraskill.runtime.run_directory import read_jsonl, write_jsonl
 
 HEAD = "from openpyxl import load_workbook\nbook = load_workbook(INPUT)\nsheet = book.active\n"
 RIGHT = HEAD + "sheet['B5'] = sum(row[1].value for row in sheet.iter_rows(min_row=2, max_row=4))\nbook.save(OUTPUT)\n"
@@ -49,7 +50,7 @@ def test_attempts_without_a_skill_become_evidence_and_are_made_once(tmp_path):
         assert len(asked.bodies) == paid
 
 
-@pytest.mark.parametrize("change", ["model", "grading", "seed", "tasks"])
+@pytest.mark.parametrize("change", ["model", "grading", "seed", "tasks", "version"])
 def test_attempts_of_another_worker_verifier_seed_or_at_other_tasks_are_refused_until_they_are_deleted(
     tmp_path, change
 ):
@@ -59,9 +60,12 @@ def test_attempts_of_another_worker_verifier_seed_or_at_other_tasks_are_refused_
         more = {"model": {"worker": asked.endpoint(model="n")}, "grading": {"grading": "share"}, "seed": {"seed": 1}}
         if change == "tasks":
             path.write_text(path.read_text().replace("Write the sum", "Put the sum"))
+        if change == "version":  # rows said nothing of what made them
+            kept = [{k: v for k, v in row.items() if k != "by"} for row in read_jsonl(tmp_path / "attempts.jsonl")]
+            write_jsonl(tmp_path / "attempts.jsonl", kept)
         domain = bench_of(asked, tmp_path, path, **more.get(change, {})).domain
         paid = len(asked.bodies)
-        message = r"attempts\.jsonl holds 2 attempts of another worker, verifier or seed, or at other tasks; use"
+        message = r"attempts\.jsonl holds 2 attempts of another worker, .*, at other tasks, or of an earlier version;"
         with pytest.raises(ArtifactError, match=message):
             domain.streams("train")
         assert len(asked.bodies) == paid

@@ -106,12 +106,18 @@ class EditorRun:
             SplitError: as `held_out` and `train_streams`.
             TooFewTasksError: as `held_out`.
         """
-        _ = self.held_out, self.train_streams
+        try:
+            _ = self.held_out, self.train_streams
+        except BaseException:  # nothing may be logged in a directory that is not taken
+            if self.usage is not None:
+                self.monitor.say(f"LLM so far: {self.usage.words()}")
+            raise
 
     @property
     def usage(self) -> Usage | None:
-        """What the workbench's LLMs have cost since the start of the run; ``None`` when it asks none."""
-        return usage_of(self.workbench.clients) if self.workbench.clients else None
+        """What the workbench's LLMs have cost since the start of the run; ``None`` when nothing was asked."""
+        found = usage_of(self.workbench.clients)
+        return found if found.calls else None
 
     def begin(self, stream: Stream, number: int) -> Chain:
         """Return pass ``number`` over a stream, in the order that the config asks for."""

@@ -11,7 +11,7 @@ from intraskill.editor.passes import Compiled, compile_streams
 from intraskill.editor.training import slug
 from intraskill.method.errors import ConfigError
 from intraskill.method.skill import Skill
-from intraskill.runtime.run_directory import PartialLog, make_directory, write_text
+from intraskill.runtime.run_directory import PartialLog, write_text
 from intraskill.runtime.run_lock import locked
 from intraskill.runtime.tracking import Monitor, log_spending
 
@@ -35,14 +35,14 @@ def compile_files(
         ConfigError: when ``out`` exists without an unfinished log, or for evidence that cannot be read.
         ArtifactError: when an unfinished log beside it is of another pass.
     """
-    make_directory(out.parent)
     log = PartialLog(out.with_name(f"{out.stem}.{LOG}"))
-    if out.exists() and not log.count():  # with a log it is that of a pass killed after writing it
-        raise ConfigError(f"{out} exists already; choose another file, or delete it to make it anew")
-    workbench = file_workbench(paths, skill, limits_of(config))
-    run = editor_bench(config, out.parent, monitor, workbench)
-    (stream,) = workbench.domain.streams("held_out")
-    (compiled,) = _compiled(run, checkpoint, {out: stream}, log)
+    with locked(out.parent):
+        if out.exists() and not log.count():  # with a log it is that of a pass killed after writing it
+            raise ConfigError(f"{out} exists already; choose another file, or delete it to make it anew")
+        workbench = file_workbench(paths, skill, limits_of(config))
+        run = editor_bench(config, out.parent, monitor, workbench)
+        (stream,) = workbench.domain.streams("held_out")
+        (compiled,) = _compiled(run, checkpoint, {out: stream}, log)
     return compiled
 
 
@@ -57,10 +57,10 @@ def compile_held_out(config: Config, checkpoint: Path | None, out: Path, monitor
         raise ConfigError(f"{out} is a file; the held-out streams give many skills, name a directory")
     if (out / LOG).exists():
         raise ConfigError(f"{out} holds a finished pass already; choose another directory, or delete it")
-    make_directory(out)
-    run = editor_bench(config, out, monitor)
-    streams = {out / f"{slug(stream.id)}.md": stream for stream in streams_of(run, "held_out")}
-    return _compiled(run, checkpoint, streams, PartialLog(out / LOG))
+    with locked(out):  # before the streams are made: they may be paid for
+        run = editor_bench(config, out, monitor)
+        streams = {out / f"{slug(stream.id)}.md": stream for stream in streams_of(run, "held_out")}
+        return _compiled(run, checkpoint, streams, PartialLog(out / LOG))
 
 
 def _compiled(
@@ -69,10 +69,9 @@ def _compiled(
     """Compile and write each stream's skill; the log takes its final name last, so that a killed pass finds it."""
     if checkpoint is not None:
         run.learner.load(checkpoint)
-    with locked(log.path.parent):
-        found = compile_streams(run, list(streams.values()), log)
-        for out, one in zip(streams, found, strict=True):
-            write_text(out, one.skill.to_markdown())
-        log_spending(run.metrics, run.monitor, run.usage, 0, "llm")
-        log.commit()
+    found = compile_streams(run, list(streams.values()), log)
+    for out, one in zip(streams, found, strict=True):
+        write_text(out, one.skill.to_markdown())
+    log_spending(run.metrics, run.monitor, run.usage, 0, "llm")
+    log.commit()
     return found

@@ -73,9 +73,9 @@ def plan(config: Config, sizes: Mapping[str, int] | None = None) -> Plan:
     gate_rollouts = None if pairs is None else (config.rounds + 1) * arms * pairs
     final_rollouts = None if reported is None else 4 * reported * final.repeats
     review = 2 * config.triage.reruns * frontier
-    counted = train + review + config.coldstart.tasks + (gate_rollouts or 0) + (final_rollouts or 0)
+    rollouts = train + review + config.coldstart.tasks + (gate_rollouts or 0) + (final_rollouts or 0)
     tokens = min(config.rollout.max_turns * config.rollout.max_new_tokens, config.rollout.max_context)
-    return Plan(groups, train, review, pairs, gate_rollouts, final_rollouts, counted * tokens)
+    return Plan(groups, train, review, pairs, gate_rollouts, final_rollouts, rollouts * tokens)
 
 
 def plan_table(config: Config) -> Table:

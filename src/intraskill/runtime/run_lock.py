@@ -14,7 +14,8 @@ from intraskill.runtime.run_directory import full_disk_is_one_error, make_direct
 def locked(root: Path) -> Iterator[None]:
     """Make the run directory and hold its lock; it falls with the process, whatever ends it.
 
-    When nothing was written there in the meantime, the lock and every directory that was made for it go again.
+    When nothing came to lie there in the meantime, the lock and every directory that was made for it go again; a lock
+    that was there before stays, unless nothing else is there.
 
     Raises:
         ArtifactError: when another process holds it, or the directory cannot be written.
@@ -22,13 +23,17 @@ def locked(root: Path) -> Iterator[None]:
     made = [path for path in (root, *root.parents) if not path.exists()]
     make_directory(root)
     file = root / ".lock"
+    there: set[Path] = set()
+    with contextlib.suppress(OSError):  # another process, whose run was refused, may just have taken it away again
+        there = {*root.iterdir()}
     with _held(file, root):
         try:
             yield
         finally:
-            if root.is_dir() and list(root.iterdir()) == [file]:
-                file.unlink()
-                with contextlib.suppress(OSError):  # others may have written into a parent by now
+            with contextlib.suppress(OSError):  # others may have written into a parent by now
+                left = {*root.iterdir()}
+                if left == {file} or (file not in there and left == {*there, file}):
+                    file.unlink()
                     for path in made:
                         path.rmdir()
 

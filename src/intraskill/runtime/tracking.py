@@ -116,7 +116,7 @@ def _before(line: str, round_index: int, stage: str, step: int) -> bool:
 
 
 def log_spending(metrics: Metrics, monitor: Monitor, usage: Usage | None, round_index: int, stage: str) -> None:
-    """Log and say what LLMs have cost since the start of the run, in one row per stage; ``None``: none was to be asked.
+    """Log and say what LLMs have cost since the start of the run, in one row per stage; ``None``: none was asked.
 
     A stage logs it when it ends, also when a budget or an endpoint ends it: all that it asks is paid by then, so the
     row is the same after a kill and a resume.

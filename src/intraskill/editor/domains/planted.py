@@ -235,9 +235,11 @@ class RewardVerifier:
 def planted(config: Config, root: Path) -> Workbench:
     """Return planted worlds of ``editor.options``: the fields of `PlantedDomain`.
 
+    A failure names as many queries as an edit is tried on, ``editor.anchors``, unless the options say otherwise.
+
     Raises:
         ConfigError: for an option that is none of these, or no whole number.
     """
-    known = {one.name: one.default for one in fields(PlantedDomain) if one.init}
+    known = {one.name: one.default for one in fields(PlantedDomain) if one.init} | {"anchors": config.editor.anchors}
     options = read_options(config.editor.options, known, "editor.options")
     return Workbench(PlantedDomain(**options), PlantedWorker(), RewardVerifier())

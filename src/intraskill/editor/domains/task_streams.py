@@ -106,8 +106,9 @@ class Attempts:
             self._make(queries, by)
         elif strangers := sum(not isinstance(row, dict) or row.get("by") != by for row in read_jsonl(self.kept)):
             raise ArtifactError(
-                f"{self.kept} holds {counted(strangers, 'attempt')} of another worker, verifier or seed, or at other "
-                "tasks; use another run_dir, or delete it: answers of an LLM that are kept are not paid again"
+                f"{self.kept} holds {counted(strangers, 'attempt')} of another worker, verifier or seed, at other "
+                "tasks, or of an earlier version; use another run_dir, or delete it: answers of an LLM that are kept "
+                "are not paid again"
             )
 
     def _make(self, queries: Sequence[Query], by: str) -> None:
