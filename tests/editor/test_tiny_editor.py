@@ -1,12 +1,17 @@
 """The tiny editor: shipped, small, and its answers are actions."""
 
 import json
+from dataclasses import asdict
+from hashlib import sha256
 from pathlib import Path
 
 from intraskill.assembly import policy_directory
-from intraskill.editor.tiny_editor import EditorRecipe, traces
+from intraskill.editor.domains.planted_rules import CASES, TOPICS, rule_chunk
+from intraskill.editor.drills import QUALITIES
+from intraskill.editor.tiny_editor import FIREWALL, EditorRecipe, traces
 from intraskill.editor.traces import Trace
 from intraskill.method.editor_actions import parse_action
+from intraskill.method.skill import Skill
 
 LARGEST_WEIGHTS = 2_500_000
 FIRST_SEED_OF_TRAINING = 1000
@@ -17,10 +22,8 @@ def test_the_tiny_editor_is_shipped_and_small() -> None:
     assert (directory / "model.safetensors").stat().st_size <= LARGEST_WEIGHTS
     recipe = json.loads((directory / "recipe.json").read_text())
     assert recipe["world"] >= FIRST_SEED_OF_TRAINING
-    assert {key: recipe[key] for key in ("steps", "careless")} == {
-        "steps": EditorRecipe().steps,
-        "careless": EditorRecipe().careless,
-    }
+    assert recipe.pop("sha256") == sha256((directory / "model.safetensors").read_bytes()).hexdigest()
+    assert recipe == json.loads(json.dumps(asdict(EditorRecipe())))
 
 
 def made(careless: float, astray: float) -> list[Trace]:
@@ -47,6 +50,13 @@ def test_the_best_answer_of_a_trace_replaces_nothing_under_another_title() -> No
             assert titles <= {action.chunk.title}
             replaced += len(titles)
     assert replaced
+
+
+def test_no_rule_of_a_planted_world_is_refused_by_its_firewall() -> None:
+    """One that was would take every edit of its world with it: a skill is inspected as a whole."""
+    for quality in QUALITIES:
+        texts = [rule_chunk(topic, quality, variant, case) for topic in TOPICS for variant in (0, 1) for case in CASES]
+        assert [chunk.body for chunk in texts if FIREWALL.inspect_edit((chunk,), Skill(""))] == []
 
 
 def test_another_path_is_still_a_directory_of_the_user(tmp_path: Path) -> None:

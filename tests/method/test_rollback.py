@@ -4,6 +4,7 @@ import pytest
 
 from intraskill.method.errors import ConfigError
 from intraskill.method.rollback import INVALID_MARGIN, Candidate, rollback_rewards
+from intraskill.runtime.grpo import group_advantages
 
 NOOP = Candidate(True, (0.0,))
 INVALID = Candidate(False, ())
@@ -72,3 +73,19 @@ def test_scores_of_another_number_of_anchors_are_refused():
 def test_an_unknown_kind_is_refused():
     with pytest.raises(ConfigError, match="binary, margin, plain"):
         rollback_rewards([0.0], [edit(1.0)], "sparse")
+
+
+def test_margin_and_plain_give_one_group_the_same_advantages_unless_an_answer_is_invalid():
+    """They differ by the control score, which GRPO's group mean takes out; `binary` and an invalid answer do not."""
+    control, valid = (
+        [0.0, 1.0, 0.0, 1.0],
+        [edit(1.0, 1.0, 0.0, 1.0), edit(0.0, 0.0, 0.0, 1.0), edit(1.0, 1.0, 1.0, 1.0)],
+    )
+    group = [*valid, Candidate(True, tuple(control))]
+
+    def advantages(candidates, kind):
+        return group_advantages(rollback_rewards(control, candidates, kind), "grpo")
+
+    assert advantages(group, "margin") == pytest.approx(advantages(group, "plain"))
+    assert advantages(group, "margin") != pytest.approx(advantages(group, "binary"))
+    assert advantages([*group, INVALID], "margin") != pytest.approx(advantages([*group, INVALID], "plain"))
