@@ -2,6 +2,7 @@
 
 import shutil
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from editor.editing import planted_editing, write_editor
@@ -55,6 +56,7 @@ def toy_run(run_dir, toy):
     config = editing_run(run_dir, toy, temperature=1.0)
     config.seed = 3  # with it the random editor draws a PRUNE of a chunk that is there in round 1
     config.coldstart.draft, config.final.tasks = "skills/shopping_draft.md", 0
+    config.proposer.drafts = False
     return run(config)
 
 
@@ -136,7 +138,7 @@ def test_an_editor_is_asked_as_it_was_trained(toy, tmp_path):
     assert editor.learner.conditions["prompt"] == trained["about"]["conditions"]["prompt"]
     assert (editor.limits.tokens, editor.limits.characters) == (900, 200)
     assert (editor.learner.engine.temperature, editor.learner.engine.max_new_tokens) == (0.5, 12)
-    assert editor.drafter is None and assemble(editing_run(tmp_path / "b", toy, drafts=True)).analyst.editor.drafter
+    assert editor.drafter and assemble(editing_run(tmp_path / "b", toy, drafts=False)).analyst.editor.drafter is None
 
 
 def test_what_is_no_trained_editor_is_one_clear_sentence(toy, tmp_path):
@@ -196,7 +198,13 @@ def test_the_dry_run_and_the_doctor_know_the_editor(toy, capsys):
 
 def test_an_editor_of_bare_weights_is_what_the_message_says(toy):
     assert trained_editor(str(toy)).checkpoint == toy / "editor" / "checkpoint"
-    assert trained_editor("tiny_editor").takes_drafts and not trained_editor(str(toy)).takes_drafts
+
+
+def test_drafts_come_to_an_editor_of_the_bare_format_unless_told_otherwise(toy):
+    terse = trained_editor(str(toy))
+    assert terse.config.editor.terse and terse.takes_drafts and trained_editor("tiny_editor").takes_drafts
+    instructed = replace(terse, config=replace(terse.config, editor=replace(terse.config.editor, terse=False)))
+    assert not instructed.takes_drafts
 
 
 @pytest.mark.slow

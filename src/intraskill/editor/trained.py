@@ -40,8 +40,8 @@ class TrainedEditor:
 
     @property
     def takes_drafts(self) -> bool:
-        """Whether it writes no text of its own: the tiny editor, and what was trained from it."""
-        return self.config.policy.path == TINY
+        """Whether it was trained on the bare format, which names drafts: the tiny editor, and what came of it."""
+        return self.config.editor.terse
 
 
 def trained_editor(path: str) -> TrainedEditor:

@@ -16,7 +16,7 @@ class ProposerConfig:
     max_calls: int = knob(100, "most rollouts that an LLM or editor reads per round; failures come first", "[1, inf)")
     max_decisions: int = knob(20, "most decisions of an LLM's live trial of its fix of one failure", "[1, 1000]")
     editor: str | None = knob(None, "who edits for skill_alpha: a run of intraskill editor train, or tiny_editor")
-    drafts: bool | None = knob(None, "an editor gets the rules analyst's texts as drafts; null = the tiny editor does")
+    drafts: bool | None = knob(None, "an editor gets the rules analyst's texts as drafts; null = if editor.terse")
     language: str = knob("auto", "of an LLM's prompts; auto: the environment's", choices=("auto", "en", "zh"))
     base_url: str = knob("http://127.0.0.1:8000/v1", "OpenAI-compatible endpoint")
     model: str = knob("", "model name at the endpoint")
