@@ -112,7 +112,7 @@ def test_train_ends_with_the_shares_of_answers_and_the_held_out_score(trained):
         numbers = [float(number) for number in text.replace("[", "").replace(",", "").replace("]", "").split()]
         assert numbers == pytest.approx([found[name][key] for key in ("mean", "low", "high")], abs=5e-4)
     assert score["gain"][0] in "+-"
-    assert f"Next: intraskill editor run --ckpt {root}" in out
+    assert f"Next: intraskill editor run --ckpt {root} --out skills/\n" in out
 
 
 def test_one_of_a_kind_is_no_plural(trained, editing_place, tmp_path, capsys):
@@ -145,7 +145,8 @@ def test_train_says_how_many_edit_states_named_no_query(trained):
     assert dict(map(tuple, cells(out, "Edit states"))) == {
         "read": "8",
         "without a query to try an edit on": str(free),
-        "with rewards that differ, learnt from": str(sum(row["editor/groups_used"] for row in rows)),
+        "with rewards that differ, learnt from": str(used := sum(row["editor/groups_used"] for row in rows)),
+        "with equal rewards, or none for faults": str(8 - free - used),
         "answers without a reward for faults": "0",
     }
 
@@ -274,7 +275,7 @@ def test_a_refused_run_goes_on_in_the_same_directory_once_it_is_mended(editing_p
         (["editor.options={worlds: 3"], "such as editor.options.seed=3"),
         (["editor.options=3"], "such as editor.options.seed=3"),
         (["editor.options.world=3"], "did you mean 'worlds'?"),
-        (["editor.options.worlds=many"], "editor.options.worlds='many' is a str; give a int"),
+        (["editor.options.worlds=many"], "editor.options.worlds='many' is a str; give an int"),
         (["editor.options.worlds=0"], "must be at least 1"),
         (["editor.domain=nowhere:world"], "editor.domain=nowhere:world cannot be imported"),
         (["editor.domain=plantd"], "editor.domain=plantd is no domain, did you mean 'planted'? There are: planted, "),

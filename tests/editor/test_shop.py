@@ -214,7 +214,7 @@ def test_an_episode_that_faults_is_no_evidence_and_the_others_stay(bench, tmp_pa
         ({"part": "r_sum"}, "part='r_sum' is unknown; choose r_strict"),
         ({"preset": "paper"}, "preset='paper' is unknown; choose tiny or small"),
         ({"units": 0}, "units=0 is too low; the least is 1"),
-        ({"units": "many"}, "units='many' is a str; give a int"),
+        ({"units": "many"}, "units='many' is a str; give an int"),
     ],
 )
 def test_options_that_do_not_fit_are_refused_before_anything_is_built(tmp_path, options, message):

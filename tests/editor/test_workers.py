@@ -140,7 +140,7 @@ def test_options_of_an_endpoint_are_checked_by_name_and_type(tmp_path):
         client_of({"base_url": "nowhere", "model": "m"}, tmp_path, "w")
     with pytest.raises(ConfigError, match=r"set w\.price_in"):
         client_of({"base_url": "http://127.0.0.1:1/v1", "model": "m", "budget_cost": 1.0}, tmp_path, "w")
-    with pytest.raises(ConfigError, match="give a int"):
+    with pytest.raises(ConfigError, match="give an int"):
         client_of({"base_url": "http://127.0.0.1:1/v1", "model": "m", "retries": "many"}, tmp_path, "w")
     assert read_options({"a": 1}, {"a": 0.5}, "o") == {"a": 1.0}
 

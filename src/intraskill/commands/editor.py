@@ -80,7 +80,9 @@ def _train(arguments: argparse.Namespace, config: Config) -> int:
     sys.stdout.write(f"Trials: {trials.asked} asked of the worker, {trials.found} known already\n")
     if trials.faults:
         sys.stdout.write(f"{counted(len(trials.faults), 'trial')} without a score, the last: {trials.faults[0]}\n")
-    sys.stdout.write(f"Next: intraskill editor run --ckpt {run.root} EVIDENCE… --out skill.md\n")
+    # An editor of the bare format names drafts, which come with a domain's own evidence only.
+    evidence = "--out skills/" if config.editor.terse else "EVIDENCE… --out skill.md"
+    sys.stdout.write(f"Next: intraskill editor run --ckpt {run.root} {evidence}\n")
     return 0
 
 

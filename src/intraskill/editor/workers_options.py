@@ -47,7 +47,7 @@ def read_options(given: Mapping[str, Any], known: Mapping[str, Any], where: str)
         default = known[key]
         kind = type(default)
         if default is not None and not _fits(value, kind):
-            raise ConfigError(f"{where}.{key}={value!r} is a {type(value).__name__}; give a {kind.__name__}")
+            raise ConfigError(f"{where}.{key}={value!r} is {_a(type(value))}; give {_a(kind)}")
         found[key] = float(value) if kind is float else value
     return found
 
@@ -133,3 +133,8 @@ def _fits(value: object, kind: type) -> bool:
     if kind is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
     return type(value) is kind
+
+
+def _a(kind: type) -> str:
+    """Return a type's name with its article."""
+    return f"{'an' if kind.__name__[0] in 'aeiou' else 'a'} {kind.__name__}"

@@ -28,7 +28,7 @@ def editor_plan(config: Config) -> Table:
     states, answers = grpo.groups_per_step, grpo.groups_per_step * grpo.group_size
     trials = (answers + states) * editor.anchors
     pieces, anchors = counted(limits.batch, "piece"), counted(editor.anchors, "anchor")
-    held_out = f"streams, each compiled once; z_0 and z_T on every probe × {editor.eval_repeats}"
+    held_out = f"streams at most, each compiled once; z_0 and z_T on every probe × {editor.eval_repeats}"
     rows = [
         ("editor", config.policy.path, f"{config.policy.dtype}, on {config.policy.device}"),
         ("domain", editor.domain, f"evidence in {editor.order} order"),
@@ -65,13 +65,17 @@ def paid_line(root: Path) -> str:
 
 def _states(rows: list[dict[str, Any]]) -> Table:
     """How many edit states there were, and what became of them."""
+    read, used, free, faults = (
+        sum(row[f"editor/{name}"] for row in rows) for name in ("states", "groups_used", "unanchored", "faults")
+    )
     lines = [
-        ("read", "editor/states"),
-        ("with rewards that differ, learnt from", "editor/groups_used"),
-        ("without a query to try an edit on", "editor/unanchored"),
-        ("answers without a reward for faults", "editor/faults"),
+        ("read", read),
+        ("with rewards that differ, learnt from", used),
+        ("with equal rewards, or none for faults", read - used - free),
+        ("without a query to try an edit on", free),
+        ("answers without a reward for faults", faults),
     ]
-    return _table("Edit states", ("which", "how many"), [(name, sum(row[key] for row in rows)) for name, key in lines])
+    return _table("Edit states", ("which", "how many"), lines)
 
 
 def _shares(rows: list[dict[str, Any]]) -> Table:

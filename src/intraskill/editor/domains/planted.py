@@ -233,13 +233,13 @@ class RewardVerifier:
 
 
 def planted(config: Config, root: Path) -> Workbench:
-    """Return planted worlds of ``editor.options``: the fields of `PlantedDomain`.
+    """Return planted worlds of ``editor.options``: the fields of `PlantedDomain`, anchors apart.
 
-    A failure names as many queries as an edit is tried on, ``editor.anchors``, unless the options say otherwise.
+    A failure names as many queries as an edit is tried on, ``editor.anchors``.
 
     Raises:
         ConfigError: for an option that is none of these, or no whole number.
     """
-    known = {one.name: one.default for one in fields(PlantedDomain) if one.init} | {"anchors": config.editor.anchors}
+    known = {one.name: one.default for one in fields(PlantedDomain) if one.init and one.name != "anchors"}
     options = read_options(config.editor.options, known, "editor.options")
-    return Workbench(PlantedDomain(**options), PlantedWorker(), RewardVerifier())
+    return Workbench(PlantedDomain(**options, anchors=config.editor.anchors), PlantedWorker(), RewardVerifier())
