@@ -212,6 +212,7 @@ def _evaluated(config: Config, condition: Condition, root: Path, worlds: int) ->
         "condition": condition.name,
         "seed": config.seed,
         "evidence": config.editor.batch,
+        "anchors": config.editor.anchors,
         "steps": steps,
         "answers": steps * config.grpo.groups_per_step * config.grpo.group_size,
         "worker_calls": PartialLog(root / "train" / "trials.jsonl").count(),

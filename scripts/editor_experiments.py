@@ -147,11 +147,11 @@ def _has(results: Path, domain: str) -> bool:
     return (results / f"editor_{domain}_summary.csv").exists()
 
 
-def _known(results: Path, domain: str) -> tuple[list[Row], int]:
-    """Return a domain's summary and the pieces of evidence per edit of ``full``, read from its files."""
+def _known(results: Path, domain: str) -> tuple[list[Row], Row]:
+    """Return a domain's summary and a row of ``full``, or of a line that reads alike, from its files."""
     summary, rows = (_read(results / f"editor_{domain}{end}.csv") for end in ("_summary", ""))
-    of_full = [row["evidence"] for row in rows if row["condition"] in ("full", "sft", "z0")]
-    return summary, of_full[0] if of_full else rows[0]["evidence"]
+    of_full = [row for row in rows if row["condition"] in ("full", "sft", "z0")]
+    return summary, (of_full or rows)[0]
 
 
 def _read(path: Path) -> list[Row]:

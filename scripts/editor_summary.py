@@ -13,6 +13,7 @@ from editor_conditions import Condition
 
 from intraskill.evaluate import paired_bootstrap
 from intraskill.method.editor_actions import ACTIONS
+from intraskill.method.errors import counted
 from intraskill.method.intervals import Interval, mean_interval
 
 Row = dict[str, Any]
@@ -145,13 +146,13 @@ def cell(row: Row, base: str) -> str:
     return f"**{text}**" if _excludes_zero(row, base, "") and _excludes_zero(row, base, "_seeds") else text
 
 
-def markdown(domain: str, summary: Sequence[Row], evidence: int) -> str:
+def markdown(domain: str, summary: Sequence[Row], full: Row) -> str:
     """Return the section of one domain.
 
     Args:
         domain: its name.
         summary: from `summarise`.
-        evidence: ``editor.batch`` of ``full``.
+        full: any raw row of ``full``.
     """
     measure, meaning = SHOWN[domain]
     rows = [row for row in summary if row["measure"] == measure]
@@ -162,7 +163,7 @@ def markdown(domain: str, summary: Sequence[Row], evidence: int) -> str:
     if trained:
         steps, answers = ({row[name] for row in trained} for name in ("steps", "answers"))
         facts += f" Every trained condition has {_all(steps)} steps and {_all(answers)} answers."
-    pieces = f"{evidence} piece{'s' * (evidence != 1)} of evidence per edit"
+    pieces, anchors = counted(full["evidence"], "piece"), counted(full["anchors"], "anchor")
     head = ["condition", "mean", "− full", "− SFT that reads alike", "sampled", "− SFT, both sampled"]
     head += ["tokens", "NOOP", "invalid", "worker calls"]
     lines = [
@@ -184,8 +185,8 @@ def markdown(domain: str, summary: Sequence[Row], evidence: int) -> str:
     if sampled:
         told += "\n\nThe known worth of skills, editors sampled as in training:\n\n"
         told += "\n".join(f"- {line.replace('**', '')}" for line in findings(summary, "sampled"))
-    full = f"`full`: rollback reward as a margin, 4 anchors, {pieces}, in source order."
-    return f"## {domain}\n\n{facts} {full}\n\n{table}\n\n{told}\n"
+    facts += f" `full`: rollback reward as a margin, {anchors}, {pieces} of evidence per edit, in source order."
+    return f"## {domain}\n\n{facts}\n\n{table}\n\n{told}\n"
 
 
 def _sampled(row: Row | None) -> tuple[str, str]:
