@@ -221,7 +221,7 @@ def test_a_draft_that_leaks_is_refused_before_its_first_rollout(capsys, tmp_path
     status, _, err = said(capsys, *words)
     assert status == 2 and err.count("\n") == 1
     assert "SkillFormatError" in err and "for 1: chunk 'Read', task_id: 'test-0003'" in err
-    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [".lock", "plan.json"]
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["plan.json"]
 
 
 def test_a_preamble_that_leaks_is_refused_in_a_draft_and_by_lint(capsys, tmp_path):
