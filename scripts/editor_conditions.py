@@ -23,7 +23,7 @@ from intraskill.editor.passes import compile_streams, probe_means
 from intraskill.editor.traces import demonstrate, demonstrated
 from intraskill.editor.training import train_editor
 from intraskill.method.editor_actions import ACTIONS
-from intraskill.method.errors import ArtifactError, ConfigError
+from intraskill.method.errors import ArtifactError, ConfigError, counted
 from intraskill.method.firewall import Firewall
 from intraskill.method.randomness import content_hash
 from intraskill.method.skill import Skill
@@ -31,11 +31,7 @@ from intraskill.provenance import plan_of
 from intraskill.runtime.run_directory import PartialLog, file_hash, read_json, write_json, write_text
 
 Row = dict[str, Any]
-FULL = (
-    "editor.reward=margin",
-    "editor.anchors=4",
-    "editor.order=source",
-)
+FULL = ("editor.reward=margin", "editor.anchors=4", "editor.order=source")
 """What every condition is held against: the published form with a graded reward and four anchors."""
 NOT_READ = ("editor.reward", "editor.anchors")
 """Knobs that only training meets."""
@@ -80,7 +76,7 @@ ABLATIONS = {
     "no_noop": ("no NOOP", ("editor.actions=[CREATE,UPDATE,MERGE,PRUNE]",)),
 }
 FURTHER = {
-    **{f"evidence_{n}": (f"{n} piece{'s' * (n > 1)} of evidence per edit", (f"editor.batch={n}",)) for n in EVIDENCE},
+    **{f"evidence_{n}": (f"{counted(n, 'piece')} of evidence per edit", (f"editor.batch={n}",)) for n in EVIDENCE},
     "shuffled": ("evidence shuffled", ("editor.order=shuffled",)),
     "reverse": ("evidence reversed", ("editor.order=reverse",)),
     "binary": ("binary reward", ("editor.reward=binary",)),
@@ -202,7 +198,7 @@ def _evaluated(config: Config, condition: Condition, root: Path, worlds: int) ->
         raise ConfigError(f"{worlds} held-out worlds are wanted, the domain has {len(streams)}; lower --worlds")
     made = _skills(run, condition.kind, streams, "edits")
     scores = probe_means(run, [(stream, skill) for stream, (skill, _) in zip(streams, made, strict=True)])
-    sampled = [_value(run, stream, skill) for stream, (skill, _) in zip(streams, made, strict=True)]
+    values = sampled = [_value(run, stream, skill) for stream, (skill, _) in zip(streams, made, strict=True)]
     if condition.kind in ("sft", "trained") and isinstance(run.workbench.domain, KnowsWorth):
         again = _bench(config, condition, root, config.rollout.temperature)
         drawn = _skills(again, condition.kind, streams, "edits_sampled")
@@ -218,8 +214,8 @@ def _evaluated(config: Config, condition: Condition, root: Path, worlds: int) ->
         "worker_calls": PartialLog(root / "train" / "trials.jsonl").count(),
     }
     return [
-        shared | _row(run, stream, skill, actions) | {"score": score, "sampled": drawn}
-        for stream, (skill, actions), score, drawn in zip(streams, made, scores, sampled, strict=True)
+        shared | {"world": stream.id, "value": value} | _row(run, skill, actions) | {"score": score, "sampled": worth}
+        for stream, (skill, actions), value, score, worth in zip(streams, made, values, scores, sampled, strict=True)
     ]
 
 
@@ -237,11 +233,9 @@ def _value(run: EditorRun, stream: Stream, skill: Skill) -> float | None:
     return domain.value(stream.id)(skill) if isinstance(domain, KnowsWorth) else None
 
 
-def _row(run: EditorRun, stream: Stream, skill: Skill, actions: Sequence[str]) -> Row:
-    """Return what one skill is worth, how long it is, and which actions made it."""
+def _row(run: EditorRun, skill: Skill, actions: Sequence[str]) -> Row:
+    """Return how long one skill is, and which actions made it."""
     return {
-        "world": stream.id,
-        "value": _value(run, stream, skill),
         "tokens": run.size.tokens(skill.to_markdown()),
         "chunks": len(skill.chunks),
         "edits": len(actions),

@@ -159,7 +159,7 @@ def markdown(domain: str, summary: Sequence[Row], full: Row) -> str:
     trained = [row for row in rows if row["steps"]]
     sampled = {row["condition"]: row for row in summary if row["measure"] == "sampled"}
     seeds, worlds = max(row["seeds"] for row in rows), max(row["worlds"] for row in rows)
-    facts = f"{seeds} seed{'s' * (seeds != 1)}, {worlds} held-out streams; measured: {meaning}."
+    facts = f"{counted(seeds, 'seed')}, {worlds} held-out streams; measured: {meaning}."
     if trained:
         steps, answers = ({row[name] for row in trained} for name in ("steps", "answers"))
         facts += f" Every trained condition has {_all(steps)} steps and {_all(answers)} answers."
@@ -181,12 +181,15 @@ def markdown(domain: str, summary: Sequence[Row], full: Row) -> str:
         for row in rows
     ]
     table = "\n".join("| " + " | ".join(cells) + " |" for cells in (head, ["---"] * len(head), *lines))
-    told = "\n".join(f"- {line.replace('**', '')}" for line in findings(summary, measure))
+    told = _bullets(summary, measure)
     if sampled:
-        told += "\n\nThe known worth of skills, editors sampled as in training:\n\n"
-        told += "\n".join(f"- {line.replace('**', '')}" for line in findings(summary, "sampled"))
+        told += f"\n\nThe known worth of skills, editors sampled as in training:\n\n{_bullets(summary, 'sampled')}"
     facts += f" `full`: rollback reward as a margin, {anchors}, {pieces} of evidence per edit, in source order."
     return f"## {domain}\n\n{facts}\n\n{table}\n\n{told}\n"
+
+
+def _bullets(summary: Sequence[Row], measure: str) -> str:
+    return "\n".join(f"- {line.replace('**', '')}" for line in findings(summary, measure))
 
 
 def _sampled(row: Row | None) -> tuple[str, str]:

@@ -3,7 +3,7 @@
     python scripts/make_tiny_editor.py [--out DIR] [--steps N]
 
 Writes src/intraskill/policies/tiny_editor unless told otherwise; without --steps these are the shipped weights, to the
-bit on a processor of the same kind. A quarter of an hour of one core; nothing is downloaded.
+bit on a processor of the same kind. Fifteen to twenty minutes of one core; nothing is downloaded.
 """
 
 import argparse
