@@ -114,7 +114,7 @@ def claim(
         make_directory(root)
         write_json(path, {"plan": dict(plan), "about": dict(about)})
         return
-    found = read_json(path).get("plan", {})
+    found = plan_record(root)["plan"]
     keys = sorted(key for key in {*plan, *found} if plan.get(key) != found.get(key))
     if keys:
         differing = [f"{key}: {found.get(key)!r} there, {plan.get(key)!r} here" for key in keys]
