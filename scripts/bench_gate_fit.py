@@ -16,9 +16,8 @@ import numpy as np
 from bench_model import in_turns, write_rows
 from statsmodels.regression.linear_model import OLS
 
-from intraskill.method.attribution import Regression, contributions_of
-from intraskill.method.pairing_audit import MAIN_PART
-from intraskill.method.pairs import Vector
+from intraskill.method.gate.pairs import MAIN_PART, Vector
+from intraskill.method.gate.regression import Regression, contributions_of
 
 TOLERANCE = 1e-9
 

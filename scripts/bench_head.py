@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from bench_model import write_rows
 
-from intraskill.runtime import logprobs
+from intraskill.rl import logprobs
 
 COLUMNS = ("head", "trained", "vocabulary", "width", "tokens", "peak_mib", "cpu_s", "checksum")
 

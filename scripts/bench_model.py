@@ -11,9 +11,9 @@ from csv_rows import write_csv
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from intraskill.method.rollouts import Group, GroupResult, Rollout
-from intraskill.method.skill import BARE
+from intraskill.method.skill.skill import BARE
 from intraskill.method.tasks import Task
-from intraskill.runtime.policy import Policy, _use_grouped_attention
+from intraskill.rl.policy import Policy, _use_grouped_attention
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 WIDTH, LAYERS, INNER = 256, 6, 768

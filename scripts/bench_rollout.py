@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import torch
 from bench_model import in_turns, random_policy, write_rows
 
-from intraskill.runtime.policy import Policy
-from intraskill.runtime.torch_engine import TorchEngine
+from intraskill.rl.engines.torch_engine import TorchEngine
+from intraskill.rl.policy import Policy
 
 NEVER = -1
 

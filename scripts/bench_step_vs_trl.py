@@ -22,12 +22,12 @@ from bench_rollout import NEVER, page
 from transformers import AutoTokenizer, TrainerCallback
 
 import intraskill
+from intraskill.config.learning import TrainerSettings
 from intraskill.method.rollouts import GroupResult, Rollout
-from intraskill.method.skill import BARE
-from intraskill.runtime.policy import Policy
-from intraskill.runtime.torch_engine import TorchEngine
-from intraskill.runtime.trainer_settings import TrainerSettings
-from intraskill.runtime.update import Updater
+from intraskill.method.skill.skill import BARE
+from intraskill.rl.engines.torch_engine import TorchEngine
+from intraskill.rl.policy import Policy
+from intraskill.rl.trainer import Updater
 
 PACKAGE = Path(intraskill.__file__).parent
 TEXT = (PACKAGE / "configs" / "skills" / "shopping_draft.md").read_text() * 20

@@ -24,8 +24,8 @@ from typing import Any
 import torch
 from bench_model import flops, random_group, random_policy, write_rows
 
-from intraskill.runtime.trainer_settings import TrainerSettings
-from intraskill.runtime.update import Updater
+from intraskill.config.learning import TrainerSettings
+from intraskill.rl.trainer import Updater
 
 WHOLE_GROUP = 10**6
 LAYOUTS: dict[str, dict[str, Any]] = {

@@ -14,21 +14,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from intraskill.assembly import policy_directory
 from intraskill.cli import compose
-from intraskill.config import Config
-from intraskill.editor.assembly import EditorRun, assemble_editor, editor_bench, streams_of
+from intraskill.config.config import Config
+from intraskill.editor.actions import ACTIONS
 from intraskill.editor.domain import KnowsWorth, Stream
 from intraskill.editor.passes import compile_streams, probe_means
-from intraskill.editor.traces import demonstrate, demonstrated
+from intraskill.editor.setup import EditorRun, assemble_editor, editor_bench, streams_of
+from intraskill.editor.tiny.traces import demonstrate, demonstrated
 from intraskill.editor.training import train_editor
-from intraskill.method.editor_actions import ACTIONS
 from intraskill.method.errors import ArtifactError, ConfigError, counted
-from intraskill.method.firewall import Firewall
+from intraskill.method.leakage.filter import Firewall
 from intraskill.method.randomness import content_hash
-from intraskill.method.skill import Skill
-from intraskill.provenance import plan_of
-from intraskill.runtime.run_directory import PartialLog, file_hash, read_json, write_json, write_text
+from intraskill.method.skill.skill import Skill
+from intraskill.rl.start import policy_directory
+from intraskill.store.provenance import plan_of
+from intraskill.store.run_directory import PartialLog, file_hash, read_json, write_json, write_text
 
 Row = dict[str, Any]
 FULL = ("editor.reward=margin", "editor.anchors=4", "editor.order=source")

@@ -11,10 +11,10 @@ from typing import Any
 
 from editor_conditions import Condition
 
-from intraskill.evaluate import paired_bootstrap
-from intraskill.method.editor_actions import ACTIONS
+from intraskill.editor.actions import ACTIONS
 from intraskill.method.errors import counted
-from intraskill.method.intervals import Interval, mean_interval
+from intraskill.method.gate.intervals import Interval, mean_interval
+from intraskill.rounds.evaluate import paired_bootstrap
 
 Row = dict[str, Any]
 MEASURES = ("value", "score", "sampled")

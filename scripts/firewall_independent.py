@@ -3,9 +3,9 @@
     python scripts/firewall_independent.py [--set first|second] [--out VERDICTS.csv] [--missed]
 
 Each row of a set is one proposal with its operator. It goes the way of an analyst's proposal, through
-`intraskill.runtime.sieve`, beside the chunks that it names as present (``skill``) or replaces, with the secrets of the
-set's small shop in the row's language. Every ``leak`` is a real secret of that shop; a test says so. `--out` takes one
-line per proposal: what refused it, or nothing.
+`intraskill.proposers.proposal_filter`, beside the chunks that it names as present (``skill``) or replaces, with the
+secrets of the set's small shop in the row's language. Every ``leak`` is a real secret of that shop; a test says so.
+`--out` takes one line per proposal: what refused it, or nothing.
 
 Only a firewall that was not changed after a look at a set is measured out of sample by it. The first set was looked at
 to mend the firewall, hence the second. `docs/trace2skill.md` names the commits, and `docs/results/` keeps their
@@ -26,10 +26,10 @@ from operator_power import wilson
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.secrets import shop_secrets
 from intraskill.method.errors import SkillFormatError
-from intraskill.method.firewall import Firewall
-from intraskill.method.proposals import Proposal
-from intraskill.method.skill import Chunk, Skill
-from intraskill.runtime.sieve import Memory, Sieve
+from intraskill.method.leakage.filter import Firewall
+from intraskill.method.skill.proposals import Proposal
+from intraskill.method.skill.skill import Chunk, Skill
+from intraskill.proposers.proposal_filter import Memory, Sieve
 
 ROOT = Path(__file__).parents[1]
 PRESET = "small"
@@ -52,8 +52,8 @@ class RedTeam(NamedTuple):
 
 
 SETS = {
-    "first": RedTeam(ROOT / "tests" / "method" / "red_team_independent.jsonl", 11, "independent"),
-    "second": RedTeam(ROOT / "tests" / "method" / "red_team_second.jsonl", 23, "second independent"),
+    "first": RedTeam(ROOT / "tests" / "method" / "leakage" / "red_team_independent.jsonl", 11, "independent"),
+    "second": RedTeam(ROOT / "tests" / "method" / "leakage" / "red_team_second.jsonl", 23, "second independent"),
 }
 
 

@@ -23,11 +23,11 @@ from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.lessons import MECHANISMS, phrasings, titles
 from intraskill.environments.shopworld.secrets import shop_secrets
 from intraskill.method.errors import SkillFormatError
-from intraskill.method.firewall import Firewall, FirewallRule, Rejection, Secrets
-from intraskill.method.skill import Chunk, Skill
+from intraskill.method.leakage.filter import Firewall, FirewallRule, Rejection, Secrets
+from intraskill.method.skill.skill import Chunk, Skill
 
 ROOT = Path(__file__).parents[1]
-SETS = ROOT / "tests" / "method" / "red_team"
+SETS = ROOT / "tests" / "method" / "leakage" / "red_team"
 WORLDS, PAPER = (("small", "plain"), ("small", "en"), ("small", "zh")), (("paper", "en"), ("paper", "zh"))
 SHARES = (1.0, 0.9, 0.8, 0.7, 0.6)
 Row = tuple[str, str, str, float]

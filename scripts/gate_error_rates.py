@@ -18,9 +18,9 @@ import numpy as np
 from csv_rows import write_csv
 from numpy.typing import NDArray
 
-from intraskill.method.admission import outcomes
-from intraskill.method.gate_rules import DecisionRule, FdrRule, GateRule, ProbabilityRule
-from intraskill.method.least_squares import least_squares, take_apart
+from intraskill.method.gate.policies import DecisionRule, FdrRule, GateRule, ProbabilityRule
+from intraskill.method.gate.power import outcomes
+from intraskill.method.gate.regression import least_squares, take_apart
 from intraskill.method.randomness import child_seed
 
 OUT = Path(__file__).parents[1] / "docs" / "results" / "gate_error_rates.csv"

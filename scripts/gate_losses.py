@@ -22,11 +22,10 @@ from gate_savings import ANCOVA, GOALS, MASKED, PAIRED, TASKS, WORLDS, history, 
 from gate_simulation import Fits, Laboratory, Model
 from gate_worlds import CHUNKS, Array, Layout, World, truths
 
-from intraskill.method.attribution import Contributions
-from intraskill.method.fdr import discoveries, one_sided_p
-from intraskill.method.gate_rules import FdrRule, ProbabilityRule
+from intraskill.method.gate.policies import FdrRule, ProbabilityRule, discoveries, one_sided_p
+from intraskill.method.gate.regression import Contributions
+from intraskill.method.gate.shrinkage import carry_over, shrink
 from intraskill.method.randomness import child_seed
-from intraskill.method.shrinkage import carry_over, shrink
 
 OUT = Path(__file__).parents[1] / "docs" / "results" / "gate_losses.csv"
 PRICE = 0.01

@@ -21,7 +21,7 @@ from csv_rows import write_csv
 from gate_simulation import Gates, Laboratory, Model, fit_rows
 from gate_worlds import CHUNKS, Array, Layout, World, truths
 
-from intraskill.method.least_squares import least_squares, take_apart
+from intraskill.method.gate.regression import least_squares, take_apart
 from intraskill.method.randomness import child_seed
 
 OUT = Path(__file__).parents[1] / "docs" / "results" / "gate_savings.csv"

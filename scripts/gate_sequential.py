@@ -1,8 +1,9 @@
 """May a gate look at its results after every batch? Errors with and without a sequential boundary, and pairs saved.
 
 2 or 12 chunks, σ = 0.44, masks Bernoulli(½). After every batch all pairs so far are fitted by least squares with HC3
-and `intraskill.method.sequential` makes its calls; beside it, the 95 % interval is read at every look, as an impatient
-person would. In each gate half of the chunks have the effect and half have none. The fixed plan that the saving is
+and `intraskill.method.gate.diagnostics.sequential` makes its calls; beside it, the 95 % interval is
+read at every look, as an impatient person would.
+In each gate half of the chunks have the effect and half have none. The fixed plan that the saving is
 counted against has 80 % power for an effect of 0.10 (rounded up to whole batches); the sequential gate has the same
 budget, or twice as much.
 
@@ -20,9 +21,9 @@ from csv_rows import write_csv
 from gate_error_rates import draw_gates, fit_gates
 from numpy.typing import NDArray
 
-from intraskill.method.gate_design import GateDesign, standard_errors, tasks_for
+from intraskill.method.gate.diagnostics.sequential import SequentialRule
+from intraskill.method.gate.power import GateDesign, standard_errors, tasks_for
 from intraskill.method.randomness import child_seed
-from intraskill.method.sequential import SequentialRule
 
 OUT = Path(__file__).parents[1] / "docs" / "results" / "gate_sequential.csv"
 POOLS, SIGMA, WANTED = (2, 12), 0.44, 0.10

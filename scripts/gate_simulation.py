@@ -1,7 +1,7 @@
 """Gates of the worlds of `gate_worlds`, drawn and fitted in blocks, and checked against the package's own fit.
 
-In every block one gate is fitted by `intraskill.method.estimators.fit` too, on `Pairs` that the audit made for this
-layout: β̂ and intervals must agree, or the script stops.
+In every block one gate is fitted by `intraskill.method.gate.estimators.fit` too, on `Pairs` that the audit made for
+this layout: β̂ and intervals must agree, or the script stops.
 Shape letters: G gates, T tasks, N rows, J chunks, P columns, E earlier rounds, R rows of one task.
 """
 
@@ -13,14 +13,14 @@ import numpy as np
 from gate_worlds import CHUNKS, TABLE, Array, Layout, World, difficulties, effects
 from scipy.special import ndtr
 
-from intraskill.method.attribution import Contributions
-from intraskill.method.designs import Address, balanced
-from intraskill.method.edits import Slot
-from intraskill.method.estimators import Estimator, fit, history
-from intraskill.method.intervals import t_quantile
-from intraskill.method.paired_validation import Conditions, Pairs, Scored, pair_replicates
+from intraskill.method.gate.designs import Address, balanced
+from intraskill.method.gate.estimators import Estimator, fit, history
+from intraskill.method.gate.intervals import t_quantile
+from intraskill.method.gate.paired_validation import Conditions, Pairs, Scored, pair_replicates
+from intraskill.method.gate.regression import Contributions
 from intraskill.method.randomness import child_seed
-from intraskill.method.skill import BARE
+from intraskill.method.skill.edits import Slot
+from intraskill.method.skill.skill import BARE
 
 BLOCK = 50
 PLANS = 24
@@ -76,7 +76,7 @@ class Gates:
     earlier: dict[str, Array]
 
     def history_GET(self, model: Model) -> Array:
-        """Return H, each round less its own mean, as `intraskill.method.estimators.history` does."""
+        """Return H, each round less its own mean, as `intraskill.method.gate.estimators.history` does."""
         found_GET = self.earlier[model.history][:, : model.rounds]
         found_GET = found_GET - found_GET.mean(axis=2, keepdims=True)
         return found_GET if model.separate else np.asarray(found_GET.mean(axis=1, keepdims=True))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from intraskill.editor.tiny_editor import EditorRecipe, train
+from intraskill.editor.tiny.tiny_editor import EditorRecipe, train
 
 SHIPPED = Path(__file__).parents[1] / "src" / "intraskill" / "policies" / "tiny_editor"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from intraskill.runtime.warm_start import Recipe, train
+from intraskill.recipes.tiny_policy import Recipe, train
 
 SHIPPED = Path(__file__).parents[1] / "src" / "intraskill" / "policies" / "tiny"
 

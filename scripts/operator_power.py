@@ -19,12 +19,12 @@ import numpy as np
 from csv_rows import write_csv
 
 from intraskill.environments.planted import PlantedChunk, PlantedEdit, PlantedWorld
-from intraskill.method.attribution import Contributions, fit_contributions
-from intraskill.method.edits import Edit, pool
-from intraskill.method.gate import DecisionRule, FdrRule, GateRule, ProbabilityRule, decide
-from intraskill.method.paired_validation import Conditions, Scored, pair, plan_visible
+from intraskill.method.gate.decision import DecisionRule, FdrRule, GateRule, ProbabilityRule, decide
+from intraskill.method.gate.paired_validation import Conditions, Scored, pair, plan_visible
+from intraskill.method.gate.regression import Contributions, fit_contributions
 from intraskill.method.randomness import child_seed
-from intraskill.method.skill import BARE, Visible
+from intraskill.method.skill.edits import Edit, pool
+from intraskill.method.skill.skill import BARE, Visible
 
 OUT = Path(__file__).parents[1] / "docs" / "results" / "operator_power.csv"
 OPERATORS = ("ADD", "REWRITE", "DELETE", "MERGE", "SPLIT")

@@ -15,11 +15,11 @@ from csv_rows import write_csv
 from numpy.typing import NDArray
 
 from intraskill.environments.planted import PlantedWorld
-from intraskill.method.attribution import fit_contributions
-from intraskill.method.edits import Edit, pool
-from intraskill.method.paired_validation import Conditions, Pairs, Scored, pair, plan_visible
+from intraskill.method.gate.paired_validation import Conditions, Pairs, Scored, pair, plan_visible
+from intraskill.method.gate.regression import fit_contributions
 from intraskill.method.randomness import child_seed
-from intraskill.method.skill import BARE, Skill, Visible
+from intraskill.method.skill.edits import Edit, pool
+from intraskill.method.skill.skill import BARE, Skill, Visible
 from intraskill.method.tasks import Task
 
 OUT = Path(__file__).parents[1] / "docs" / "results" / "planted_coverage.csv"

@@ -19,22 +19,21 @@ import torch
 from csv_rows import write_csv
 from transformers.utils import logging
 
+from intraskill.editor.actions import ACTIONS, attempt
 from intraskill.editor.domain import Stream
-from intraskill.editor.domains.planted import PlantedDomain
-from intraskill.editor.domains.planted_rules import CASES, rule_chunk
+from intraskill.editor.domains.planted import CASES, PlantedDomain, rule_chunk
 from intraskill.editor.environment import EditorEnvironment
+from intraskill.editor.evidence import EvidenceLimits
 from intraskill.editor.prompt import PromptSize
 from intraskill.editor.scoring import answer_of
 from intraskill.editor.states import EditState, begin, next_state
-from intraskill.editor.tiny_editor import FIREWALL, traces
-from intraskill.editor.traces import LEAST_GAIN, Value, best_answer, titled_alike
-from intraskill.method.editor_actions import ACTIONS, attempt
-from intraskill.method.evidence import EvidenceLimits
+from intraskill.editor.tiny.tiny_editor import FIREWALL, traces
+from intraskill.editor.tiny.traces import LEAST_GAIN, Value, best_answer, titled_alike
 from intraskill.method.randomness import child_seed
 from intraskill.method.rollouts import Episode
-from intraskill.method.skill import BARE, Chunk, Skill
-from intraskill.runtime.policy import load_policy
-from intraskill.runtime.trainer import TorchLearner, TrainerSettings
+from intraskill.method.skill.skill import BARE, Chunk, Skill
+from intraskill.rl.policy import load_policy
+from intraskill.rl.trainer import TorchLearner, TrainerSettings
 
 ROOT = Path(__file__).parents[1]
 WORLDS = 10  # seed of the probed worlds: between those of experiments and those of training

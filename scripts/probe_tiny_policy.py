@@ -11,9 +11,9 @@ import torch
 
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.lessons import USEFUL, USELESS
-from intraskill.runtime.policy import load_policy
-from intraskill.runtime.probes import Probe, ask
-from intraskill.runtime.trainer import TorchLearner, TrainerSettings
+from intraskill.recipes.tiny_policy import Probe, ask
+from intraskill.rl.policy import load_policy
+from intraskill.rl.trainer import TorchLearner, TrainerSettings
 
 ROOT = Path(__file__).parents[1]
 PROBES = (

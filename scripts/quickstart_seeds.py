@@ -18,8 +18,8 @@ from typing import Any
 
 import report_text
 
-from intraskill.arms import read_rollouts, task_means, task_success
-from intraskill.evaluate import paired_bootstrap
+from intraskill.rounds.arms import read_rollouts, task_means, task_success
+from intraskill.rounds.evaluate import paired_bootstrap
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"

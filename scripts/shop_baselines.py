@@ -10,8 +10,8 @@ from pathlib import Path
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.lessons import USEFUL
 from intraskill.environments.shopworld.reward import REWARD_PARTS
-from intraskill.method.intervals import mean_interval
-from intraskill.runtime.probes import shop
+from intraskill.method.gate.intervals import mean_interval
+from intraskill.recipes.tiny_policy import shop
 
 OUT = Path(__file__).parents[1] / "docs" / "results" / "shop_baselines.csv"
 SHOPPERS = {

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.calibration import calibrate, calibration_tasks
-from intraskill.method.intervals import mean_interval
+from intraskill.method.gate.intervals import mean_interval
 
 OUT = Path(__file__).parents[1] / "docs" / "results" / "shop_calibration.csv"
 SEEDS = {"tiny": (0, 1, 2), "small": (0, 1, 2), "paper": (0,)}

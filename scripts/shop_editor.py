@@ -15,17 +15,16 @@ from statistics import fmean
 
 from csv_rows import write_csv
 
-from intraskill.assembly import policy_directory
 from intraskill.editor.domain import Job, Query
 from intraskill.editor.domains.shop_rules import PREAMBLE, first_skill, shopper_reward
-from intraskill.editor.domains.shop_tasks import ANCHORS, query_of, tasks_of
-from intraskill.editor.domains.shop_worker import ShopWorker
-from intraskill.editor.traces import LEAST_GAIN
+from intraskill.editor.domains.shop_worker import ANCHORS, ShopWorker, query_of, tasks_of
+from intraskill.editor.tiny.traces import LEAST_GAIN
 from intraskill.environments.shopworld.lessons import TAUGHT
 from intraskill.method.errors import offenders
 from intraskill.method.randomness import child_seed, shuffled
-from intraskill.method.skill import Skill
-from intraskill.runtime.demonstrations import Draw, draw_chunk
+from intraskill.method.skill.skill import Skill
+from intraskill.recipes.demonstrations import Draw, draw_chunk
+from intraskill.rl.start import policy_directory
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"

@@ -20,9 +20,9 @@ from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.session import PARAMETERS
 from intraskill.environments.shopworld.shoppers import GreedyShopper, RandomShopper
 from intraskill.environments.tool_calls import write_call
-from intraskill.method.firewall import FirewallRule
+from intraskill.method.leakage.filter import FirewallRule
 from intraskill.method.randomness import shuffled
-from intraskill.method.skill import Chunk, Skill
+from intraskill.method.skill.skill import Chunk, Skill
 
 ROOT = Path(__file__).parents[1]
 CHUNKS = 10

@@ -17,21 +17,22 @@ from statistics import fmean, stdev
 
 import torch
 
-from intraskill.assembly import environment_of, trainer_settings
 from intraskill.cli import compose
-from intraskill.config import Config
+from intraskill.config.config import Config
 from intraskill.environments.shopworld.lessons import USEFUL, lesson_chunk
-from intraskill.method.contexts import Curriculum, plan_groups
+from intraskill.method.curriculum.contexts import Curriculum, plan_groups
 from intraskill.method.errors import NothingToLearnError
 from intraskill.method.randomness import child_seed
 from intraskill.method.rollouts import Episode, GroupResult, Rollout
-from intraskill.method.skill import BARE, Skill
-from intraskill.runtime.policy import LoraSettings, load_policy
-from intraskill.runtime.sft import SftSettings, fine_tune
-from intraskill.runtime.shop_demonstrations import shop_examples
-from intraskill.runtime.smollm import smollm_directory
-from intraskill.runtime.trainer import TorchLearner
-from intraskill.training import rescored
+from intraskill.method.skill.skill import BARE, Skill
+from intraskill.recipes.sft import SftSettings, fine_tune
+from intraskill.recipes.shop_demonstrations import shop_examples
+from intraskill.recipes.smollm import smollm_directory
+from intraskill.rl.policy import LoraSettings, load_policy
+from intraskill.rl.start import trainer_settings
+from intraskill.rl.trainer import TorchLearner
+from intraskill.rounds.setup import environment_of
+from intraskill.rounds.training import rescored
 
 ROOT = Path(__file__).parents[1]
 COLUMNS = (

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from intraskill.method.gate_design import GateDesign, smallest_effect, standard_errors
+from intraskill.method.gate.power import GateDesign, smallest_effect, standard_errors
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "statistics.md"

@@ -15,13 +15,13 @@ from typing import Any
 
 from csv_rows import with_others, write_csv
 
-from intraskill.assembly import bench
 from intraskill.cli import compose
-from intraskill.config import Config
-from intraskill.evaluate import compare, evaluate
-from intraskill.loop import run
-from intraskill.method.skill import Skill, parse_skill
-from intraskill.runtime.run_directory import read_json
+from intraskill.config.config import Config
+from intraskill.method.skill.skill import Skill, parse_skill
+from intraskill.rounds.evaluate import compare, evaluate
+from intraskill.rounds.loop import run
+from intraskill.rounds.setup import bench
+from intraskill.store.run_directory import read_json
 
 OUT = Path(__file__).parents[1] / "docs" / "results" / "trace2skill_adds.csv"
 WORDS = ("rounds=0", "final.tasks=0", "coldstart.draft=null", "coldstart.max_drafts=16")

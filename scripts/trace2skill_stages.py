@@ -18,15 +18,16 @@ from pathlib import Path
 
 from csv_rows import with_others, write_csv
 
-from intraskill.arms import plan_arm, run_arm
-from intraskill.assembly import Run, bench
 from intraskill.cli import compose
-from intraskill.method.edits import pool
 from intraskill.method.rollouts import Rollout
-from intraskill.method.skill import BARE, Skill, parse_skill
-from intraskill.runtime.live_trial import full_success
-from intraskill.runtime.sieve import Memory
-from intraskill.runtime.trace2skill import Harvest, harvest_edits
+from intraskill.method.skill.edits import pool
+from intraskill.method.skill.skill import BARE, Skill, parse_skill
+from intraskill.proposers.llm import full_success
+from intraskill.proposers.proposal_filter import Memory
+from intraskill.proposers.trace2skill import Harvest, harvest_edits
+from intraskill.rounds.arms import plan_arm, run_arm
+from intraskill.rounds.run import Run
+from intraskill.rounds.setup import bench
 
 OUT = Path(__file__).parents[1] / "docs" / "results" / "trace2skill_stages.csv"
 SHUFFLES = 5

@@ -1,8 +1,8 @@
-"""`runtime.toy.CountingWorld` with the parts that the gate needs, for runs of the loop with a real network."""
+"""`rl.toy.CountingWorld` with the parts that the gate needs, for runs of the loop with a real network."""
 
 import dataclasses
 
-from runtime.toy import CountingSession, CountingWorld
+from rl.toy import CountingSession, CountingWorld
 
 from intraskill.environments.protocol import Outcome
 from intraskill.method.tasks import Split, Task

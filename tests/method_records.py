@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from hypothesis import strategies as st
 
-from intraskill.method.attribution import Contributions
-from intraskill.method.edits import Edit
-from intraskill.method.paired_validation import Conditions, Pairs, Scored, pair
+from intraskill.method.gate.paired_validation import Conditions, Pairs, Scored, pair
+from intraskill.method.gate.regression import Contributions
 from intraskill.method.rollouts import Group, GroupResult, Rollout
-from intraskill.method.skill import BARE, Chunk, ChunkId, Skill, Visible
+from intraskill.method.skill.edits import Edit
+from intraskill.method.skill.skill import BARE, Chunk, ChunkId, Skill, Visible
 from intraskill.method.tasks import Split, Task
 
 CONDITIONS = Conditions("weights-1", "skill_validation", "t06", "template-1", "world-1")

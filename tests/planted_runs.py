@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from intraskill.config import Config
+from intraskill.config.config import Config
 
 TASKS = {"train": 40, "skill_validation": 48, "model_dev": 20, "audit": 8, "test": 60}
 

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from chat_server import Refusal, answering
 
-FOLDER = Path(__file__).parent / "runtime" / "recorded"
+FOLDER = Path(__file__).parent / "proposers" / "recorded"
 KEY_ENV = "TEST_LLM_KEY"
 
 

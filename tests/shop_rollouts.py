@@ -7,7 +7,7 @@ from intraskill.environments.shopworld.plain.expert import RuleShopper
 from intraskill.environments.shopworld.session import PARAMETERS
 from intraskill.environments.tool_calls import write_call
 from intraskill.method.rollouts import Rollout, Turn
-from intraskill.method.skill import BARE
+from intraskill.method.skill.skill import BARE
 
 SOLVED = {"r_att": 1.0, "r_option": 1.0, "r_price": 1.0, "r_type": 1.0, "r_success": 1.0}
 

@@ -1,10 +1,10 @@
-"""The shape of the code: layers, sizes, names, what `intraskill --help` loads, and the file tree in the README."""
+"""The shape of the code: a total order of packages, no circles, sizes, names, and what `intraskill --help` loads."""
 
 import ast
-import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -13,55 +13,70 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "intraskill"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-# A module may import only from its own rank or from a lower one.
-RANKS = {
-    "method": 0,
-    "environments": 1,
-    "runtime": 2,
-    "config": 3,
-    "loop": 4,
-    "evaluate": 4,
-    "report": 5,
-    "commands": 6,
-    "cli": 7,
-    "__main__": 7,
-}
-# The command line only names what stands under it; a module beside `loop` and `evaluate` is a part of one of them.
-LOOP_RANK = RANKS["loop"]
+# From the ground up. A module imports from its own package and from those before it, whether at the top, inside a
+# function or for type checkers only.
+ORDER = (
+    *("method", "config", "store", "llm", "environments", "proposers", "rl", "recipes", "editor", "rounds"),
+    *("history", "report", "commands", "cli", "__main__"),
+)
 HEAVY = [
     *("torch", "transformers", "peft", "trl", "accelerate", "tokenizers"),
     *("statsmodels", "scipy", "pandas", "wandb", "matplotlib", "openai"),
 ]
 FORBIDDEN_NAMES = {"utils", "util", "common", "helpers", "helper", "base", "misc", "core", "manager"}
-MAX_MODULE_LINES = 300
+MAX_ROOT_MODULES = 6
+MAX_MODULE_LINES = 500
 MAX_FUNCTION_LINES = 50
 MAX_PARAMETERS = 7
-
-
-def rank_of(layer: str) -> int:
-    return RANKS.get(layer, LOOP_RANK)
 
 
 def name_of(path: Path) -> str:
     return path.relative_to(PACKAGE).as_posix()
 
 
-def imported_layers(source: str) -> Iterator[str]:
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imported_modules(source: str, known: set[str]) -> Iterator[str]:
+    """Every module of ours that a source imports, wherever the statement stands."""
     for node in ast.walk(ast.parse(source)):
-        names: list[str] = []
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "intraskill")
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"line {node.lineno}: write the whole module name"
             module = node.module or ""
-            names = [f"{module}.{alias.name}" for alias in node.names] if module == "intraskill" else [module]
-        for name in names:
-            if name.startswith("intraskill.") and not name.startswith("intraskill.__"):
-                yield name.split(".")[1]
+            if module.split(".")[0] == "intraskill":
+                names = [f"{module}.{alias.name}" for alias in node.names]
+                yield from (name if name in known else module for name in names)
 
 
-def rightward_imports(layer: str, source: str) -> list[str]:
-    return sorted({other for other in imported_layers(source) if rank_of(other) > rank_of(layer)})
+def dependencies(sources: Mapping[str, str]) -> dict[str, set[str]]:
+    known = set(sources)
+    return {name: set(imported_modules(source, known)) - {name} for name, source in sources.items()}
+
+
+def package_of(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+def upward_imports(graph: Mapping[str, set[str]]) -> list[str]:
+    return sorted(
+        f"{name} imports {other}"
+        for name, others in graph.items()
+        for other in others
+        if package_of(name) and package_of(other)
+        if ORDER.index(package_of(other)) > ORDER.index(package_of(name))
+    )
+
+
+def circle(graph: Mapping[str, set[str]]) -> list[str]:
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        found: list[str] = error.args[1]
+        return found
+    return []
 
 
 def oversized_functions(source: str) -> list[str]:
@@ -76,41 +91,31 @@ def oversized_functions(source: str) -> list[str]:
     return found
 
 
-def tree_entries(markdown: str) -> set[str]:
-    """Paths under ``src/intraskill/`` that the README's fenced tree lists; depth is read from the indentation."""
-    block = re.search(r"^```[a-z]*\n(src/intraskill/.*?)^```", markdown, re.MULTILINE | re.DOTALL)
-    if not block:
-        return set()
-    paths: set[str] = set()
-    parents: list[tuple[int, str]] = []
-    for line in block[1].splitlines()[1:]:
-        entry = re.match(r"[\s│├└─|`+-]*", line)
-        assert entry
-        column, words = entry.end(), line[entry.end() :].split()
-        if not words:
-            continue
-        while parents and parents[-1][0] >= column:
-            parents.pop()
-        path = "".join(parent for _, parent in parents) + words[0]
-        paths.add(path)
-        if words[0].endswith("/"):
-            parents.append((column, words[0]))
-    return paths
+@pytest.fixture(scope="module")
+def graph() -> dict[str, set[str]]:
+    return dependencies({module_of(path): path.read_text() for path in MODULES})
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_a_module_imports_only_from_layers_on_its_left(path: Path) -> None:
-    layer = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-    if layer == "__init__":
-        layer = "method"
-    assert rightward_imports(layer, path.read_text()) == []
+def test_a_package_imports_only_from_packages_below_it(graph: dict[str, set[str]]) -> None:
+    assert {package_of(name) for name in graph} - {""} == set(ORDER)
+    assert upward_imports(graph) == []
 
 
-def test_the_layer_rule_sees_an_import_inside_a_function() -> None:
-    source = "def late():\n    from intraskill.runtime.llm import ask\n"
-    assert rightward_imports("method", source) == ["runtime"]
-    assert rightward_imports("loop", source) == []
-    assert rightward_imports("runtime", "from intraskill import cli") == ["cli"]
+def test_no_modules_import_each_other_in_a_circle(graph: dict[str, set[str]]) -> None:
+    assert circle(graph) == []
+
+
+def test_the_rules_see_imports_inside_functions_and_for_type_checkers() -> None:
+    late = "def late():\n    from intraskill.rounds import loop\n"
+    typed = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from intraskill.method.skill import Skill\n"
+    seen = dependencies({"intraskill.method.skill": late, "intraskill.rounds.loop": typed})
+    assert upward_imports(seen) == ["intraskill.method.skill imports intraskill.rounds.loop"]
+    assert len(circle(seen)) == 3
+
+
+def test_few_modules_stand_in_the_package_root() -> None:
+    root = [path.name for path in PACKAGE.glob("*.py")]
+    assert len(root) <= MAX_ROOT_MODULES, root
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
@@ -132,31 +137,15 @@ def test_no_module_has_a_name_that_says_nothing() -> None:
     assert names & FORBIDDEN_NAMES == set()
 
 
+def test_every_package_says_what_it_is_for() -> None:
+    folders = {path.parent for path in MODULES}
+    silent = [
+        name_of(folder) for folder in folders if not ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
+    ]
+    assert silent == []
+
+
 def test_the_command_line_loads_no_heavy_package() -> None:
     code = f"import sys, intraskill.cli; print([name for name in {HEAVY!r} if name in sys.modules])"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed.strip() == "[]"
-
-
-def test_the_file_tree_in_the_readme_lists_every_module_and_nothing_else() -> None:
-    listed = {path for path in tree_entries((ROOT / "README.md").read_text()) if path.endswith(".py")}
-    present = {name_of(path) for path in MODULES if path.name != "__init__.py"}
-    assert sorted(present - listed) == [], "these modules are missing from the tree"
-    assert sorted(listed - present - {"__init__.py"}) == [], "the tree lists modules that do not exist"
-
-
-def test_the_file_tree_is_read_by_indentation() -> None:
-    text = "\n".join(
-        [
-            "```",
-            "src/intraskill/      the package",
-            "├── method/           the paper",
-            "│   ├── gate.py       decides",
-            "│   └── sub/",
-            "│       └── deep.py",
-            "└── cli.py            commands",
-            "```",
-        ]
-    )
-    assert {p for p in tree_entries(text) if p.endswith(".py")} == {"method/gate.py", "method/sub/deep.py", "cli.py"}
-    assert tree_entries("```\nnothing\n```") == set()

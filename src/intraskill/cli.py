@@ -16,12 +16,12 @@ from functools import partial
 from pathlib import Path
 
 from intraskill.commands import Command, coldstart, editor, env, gate, skill, validate, warmstart
-from intraskill.config import Config, check, flatten, unflatten
+from intraskill.config.config import Config, check, flatten, unflatten
+from intraskill.config.learning import launched
+from intraskill.config.option import nearest
+from intraskill.config.shipped import CONFIGS
 from intraskill.method.errors import ConfigError, IntraSkillError, WaitsForPerson
-from intraskill.runtime.distributed_settings import launched
-from intraskill.runtime.knobs import nearest
 
-CONFIGS = Path(__file__).parent / "configs"
 OVERRIDE = re.compile(r"^[+~]{0,2}[A-Za-z_][\w./@-]*=")
 OPTIONS = ("env.options", "editor.options", "rollout.vllm.options")
 """Knobs that hold whatever a factory or an engine takes."""
@@ -161,7 +161,9 @@ def _checked(word: str) -> str:
         return f"++{key}={value}"
     known = sorted(flatten(Config()))
     if key not in known:
-        raise ConfigError(f"there is no knob {key!r}{_suggestion(key, known)}; all knobs stand in intraskill/config.py")
+        raise ConfigError(
+            f"there is no knob {key!r}{_suggestion(key, known)}; all knobs stand in intraskill/config/config.py"
+        )
     return f"{key}={_spelt(key, value)}"
 
 
@@ -200,12 +202,12 @@ def _train(arguments: argparse.Namespace, overrides: list[str]) -> int:
 
         Console().print(plan_table(config), highlight=False)
         return 0
-    from intraskill.assembly import environment_of
-    from intraskill.loop import run
     from intraskill.report.live import monitor
     from intraskill.report.summary import write_summary
     from intraskill.report.tables import print_report
-    from intraskill.together import run_together
+    from intraskill.rl.start import run_together
+    from intraskill.rounds.loop import run
+    from intraskill.rounds.setup import environment_of
 
     with monitor() if leads else nullcontext() as watcher:
         root = run_together(config, run, environment_of, watcher)
@@ -221,7 +223,7 @@ def _config_beside(root: Path | None, overrides: list[str]) -> Config:
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    from intraskill.provenance import plan_record
+    from intraskill.store.provenance import plan_record
 
     base = unflatten(plan_record(root)["plan"])
     words = [_checked(word).lstrip("+") for word in overrides]
@@ -234,12 +236,12 @@ def _config_beside(root: Path | None, overrides: list[str]) -> Config:
 
 
 def _eval(arguments: argparse.Namespace, overrides: list[str]) -> int:
-    from intraskill import bound_pair, evaluate
-    from intraskill.assembly import bench
-    from intraskill.benchmark import write_benchmarks
+    from intraskill.history.export import write_benchmarks
     from intraskill.report.live import monitor
     from intraskill.report.tables import print_evaluation
-    from intraskill.runtime.run_directory import make_directory
+    from intraskill.rounds import bound_pair, evaluate
+    from intraskill.rounds.setup import bench
+    from intraskill.store.run_directory import make_directory
 
     if not (arguments.ckpt or arguments.pair):
         raise ConfigError("eval needs --ckpt, a run, a round or a checkpoint, or --pair, a run or a pair.json of one")

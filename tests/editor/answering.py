@@ -3,16 +3,16 @@
 from pathlib import Path
 from types import SimpleNamespace
 
-from intraskill.config import Config
+from intraskill.config.config import Config
 from intraskill.editor.domain import Workbench
 from intraskill.editor.environment import EditorEnvironment
 from intraskill.editor.passes import Worth, worth
 from intraskill.editor.scoring import Scored, score_answers
 from intraskill.editor.states import EditState
 from intraskill.editor.trials import Trials
-from intraskill.method.firewall import Firewall
+from intraskill.method.leakage.filter import Firewall
 from intraskill.method.rollouts import Rollout, Turn
-from intraskill.method.skill import BARE, Skill
+from intraskill.method.skill.skill import BARE, Skill
 
 SAMPLES = Path(__file__).parent / "samples"
 

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from intraskill.config import Config
+from intraskill.config.config import Config
 
 
 def planted_editing(place: Path, name: str, **options: int) -> Config:
-    """Return the config of a small run; the model is written by `runtime.toy.write_model` into ``place/model``."""
+    """Return the config of a small run; the model is written by `rl.toy.write_model` into ``place/model``."""
     config = Config(run_dir=str(place / name))
     config.editor.options = {"worlds": 3, "held_out": 2, "units": 3, "probes": 2} | options
     config.editor.steps, config.editor.eval_streams, config.editor.terse = 4, 2, True
@@ -23,8 +23,8 @@ WORDS = ("NOOP", "PRUNE 1", "PRUNE 2", "PRUNE 3")
 
 
 def write_editor(directory: Path) -> Path:
-    """Save the random model of `runtime.toy` with whole answers as tokens, which it prefers like the end mark."""
-    from runtime.toy import write_model
+    """Save the random model of `rl.toy` with whole answers as tokens, which it prefers like the end mark."""
+    from rl.toy import write_model
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     write_model(directory)

@@ -12,7 +12,7 @@ from typing import Any
 from dying import dies_at
 from editor.editing import planted_editing
 
-PRELOADED = ["intraskill.editor.training", "intraskill.editor.compiling", "intraskill.runtime.trainer",
+PRELOADED = ["intraskill.editor.training", "intraskill.editor.compiling", "intraskill.rl.trainer",
              "transformers.models.qwen3.modeling_qwen3"]  # fmt: skip
 Act = Callable[..., int]
 
@@ -51,8 +51,8 @@ def train(place: Path, name: str) -> int:
 def compile_(place: Path, evidence: Path | None, out: Path) -> int:
     """Compile the held-out streams, or one file onto three rules; return the number of edits."""
     from intraskill.editor.compiling import compile_files, compile_held_out
-    from intraskill.method.skill import Chunk, Skill
-    from intraskill.runtime.tracking import Silence
+    from intraskill.method.skill.skill import Chunk, Skill
+    from intraskill.store.metrics import Silence
 
     config = planted_editing(place, "unused", units=2)
     config.editor.batch = 1

@@ -6,19 +6,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from intraskill.config import Config
-from intraskill.editor.assembly import EditorRun, evidence_limits
+from intraskill.config.config import Config
 from intraskill.editor.domain import Answer, Job, Query, Stream, Workbench
 from intraskill.editor.domains.planted import RewardVerifier
 from intraskill.editor.environment import EditorEnvironment
+from intraskill.editor.evidence import Unit
 from intraskill.editor.prompt import PromptSize
+from intraskill.editor.setup import EditorRun, evidence_limits
 from intraskill.editor.states import EditState
 from intraskill.editor.trials import Trials
-from intraskill.method.evidence import Unit
-from intraskill.method.firewall import Firewall, Secrets
+from intraskill.method.leakage.filter import Firewall, Secrets
 from intraskill.method.rollouts import Rollout, Turn
-from intraskill.method.skill import BARE, Chunk, Skill
-from intraskill.runtime.tracking import Metrics, Silence
+from intraskill.method.skill.skill import BARE, Chunk, Skill
+from intraskill.store.metrics import Metrics, Silence
 
 HELPFUL = Chunk("Helpful", "Read the size before you buy.")
 USELESS = Chunk("Useless", "Stay friendly at all times.")

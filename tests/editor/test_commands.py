@@ -10,14 +10,14 @@ from editor.editing import planted_editing
 from editor.scripted import SKILL, CountedWorker, WrittenDomain, unit
 
 from intraskill.cli import main
-from intraskill.config import Config, flatten
+from intraskill.config.config import Config, flatten
 from intraskill.editor.domain import Stream, Workbench
 from intraskill.editor.domains.planted import PlantedDomain, RewardVerifier
 from intraskill.editor.warm_start import read_traces
 from intraskill.method.errors import counted
-from intraskill.method.skill import parse_skill
-from intraskill.runtime.run_directory import read_json, read_jsonl, seal
-from intraskill.runtime.tracking import Metrics
+from intraskill.method.skill.skill import parse_skill
+from intraskill.store.metrics import Metrics
+from intraskill.store.run_directory import read_json, read_jsonl, seal
 
 PROBED = Stream("held", (unit(0),), SKILL, ("p",))
 DOMAINS = {

@@ -7,17 +7,17 @@ import pytest
 from editor.editing import planted_editing
 from editor.scripted import HELPFUL, SKILL, WrittenDomain, unit
 
+from intraskill.editor.actions import ACTIONS, attempt
 from intraskill.editor.domain import Stream
 from intraskill.editor.domains.planted import PlantedDomain
+from intraskill.editor.evidence import EvidenceLimits
 from intraskill.editor.prompt import PromptSize
 from intraskill.editor.states import EditState, begin
-from intraskill.editor.traces import best_answer, demonstrate, demonstrated, possible_answers
+from intraskill.editor.tiny.traces import best_answer, demonstrate, demonstrated, possible_answers
 from intraskill.editor.warm_start import synthetic_traces
-from intraskill.method.editor_actions import ACTIONS, attempt
 from intraskill.method.errors import ConfigError
-from intraskill.method.evidence import EvidenceLimits
-from intraskill.method.firewall import Firewall
-from intraskill.method.skill import Skill
+from intraskill.method.leakage.filter import Firewall
+from intraskill.method.skill.skill import Skill
 
 WORDS, FIREWALL = PromptSize(lambda text: len(text.split())), Firewall()
 NO_NOOP = tuple(name for name in ACTIONS if name != "NOOP")
@@ -76,7 +76,7 @@ def test_where_no_action_is_possible_there_is_no_answer_and_no_trace():
 
 def test_a_demonstrator_never_takes_what_the_firewall_refuses():
     leak = replace(HELPFUL, body="Buy B0ABCDEFGH before all else.")
-    from intraskill.method.firewall import Secrets
+    from intraskill.method.leakage.filter import Secrets
 
     wall = Firewall(Secrets(product_ids=("B0ABCDEFGH",)))
     state = EditState("s", SKILL, (unit(0, drafts=(leak, HELPFUL)),), ())

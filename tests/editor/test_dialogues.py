@@ -11,12 +11,11 @@ from editor.test_judges import judged
 
 from intraskill.editor.domain import Job
 from intraskill.editor.domains.dialogues import dialogues
-from intraskill.editor.domains.dialogues_files import read_tasks
+from intraskill.editor.domains.dialogues_files import load_tools, read_tasks
 from intraskill.editor.domains.dialogues_talk import read_action
-from intraskill.editor.domains.dialogues_tools import load_tools
 from intraskill.editor.trials import Trials
 from intraskill.method.errors import ArtifactError, ConfigError
-from intraskill.method.skill import Chunk, Skill
+from intraskill.method.skill.skill import Chunk, Skill
 
 TOOLS = f"{SAMPLES / 'parcel_tools.py'}:tools"
 DATABASE = json.loads((SAMPLES / "parcels.json").read_text())

@@ -7,11 +7,10 @@ from chat_server import answering
 from editor.answering import SAMPLES, configured, scored, worth_of
 from editor.test_judges import of_words
 
-from intraskill.editor.domains.documents import documents
-from intraskill.editor.domains.documents_files import read_documents
+from intraskill.editor.domains.documents import documents, read_documents
 from intraskill.editor.trials import Trials
 from intraskill.method.errors import ArtifactError, ConfigError, SplitError
-from intraskill.method.skill import Chunk, Skill
+from intraskill.method.skill.skill import Chunk, Skill
 
 LORE = "CREATE\n### Water\n\nAt dawn, never at noon; basil twice a day."
 IDLE = "CREATE\n### Nothing\n\nThink."

@@ -2,10 +2,10 @@
 
 import re
 
-from intraskill.assembly import policy_directory
-from intraskill.editor.domains.planted_rules import TOPICS
-from intraskill.editor.drills import ABSENT, drill, encoded_drill
+from intraskill.editor.domains.planted import TOPICS
 from intraskill.editor.prompt import TERSE_SYSTEM
+from intraskill.editor.tiny.tiny_editor import ABSENT, drill, encoded_drill
+from intraskill.rl.start import policy_directory
 
 NUMBERS = range(60)
 IGNORES, TAKES_ANY, NARROW = "misled", "unclear", "one"
@@ -48,7 +48,7 @@ def test_a_drill_asks_of_absent_topics_too_and_is_reproducible() -> None:
 def test_only_what_is_said_of_a_topic_is_learnt() -> None:
     from transformers import AutoTokenizer
 
-    from intraskill.runtime.chat import ChatCodec
+    from intraskill.rl.chat import ChatCodec
 
     tokenizer = AutoTokenizer.from_pretrained(policy_directory("tiny_editor"))
     ids, mask = encoded_drill(3, 0, ChatCodec(tokenizer, (), system=TERSE_SYSTEM), tokenizer)

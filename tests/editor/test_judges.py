@@ -11,9 +11,9 @@ from intraskill.editor.judges import Criterion, RubricJudge, read_judgements, re
 from intraskill.editor.trials import Trials
 from intraskill.editor.workers import EndpointWorker, Reply
 from intraskill.editor.workers_options import client_of
+from intraskill.llm.client import BudgetError, EndpointError
 from intraskill.method.errors import ConfigError
-from intraskill.method.skill import Chunk, Skill
-from intraskill.runtime.llm import BudgetError, EndpointError
+from intraskill.method.skill.skill import Chunk, Skill
 
 RUBRIC = (Criterion("Says dawn."), Criterion("Warns of noon.", 3.0))
 QUERY = Query("q", "the text that the worker reads", {"rubric": RUBRIC, "question": "When?"})

@@ -7,7 +7,7 @@ from editor.lives import compile_, lived, train
 from planted_runs import content
 
 from intraskill.method.errors import ConfigError
-from intraskill.runtime.run_directory import read_jsonl
+from intraskill.store.run_directory import read_jsonl
 
 TRAINING_KILLS = 4
 KILLED = -signal.SIGKILL

@@ -5,20 +5,20 @@ import json
 import pytest
 from editor.scripted import HARMFUL, HELPFUL, SKILL, USELESS, CountedWorker, WrittenDomain, unit, written_run
 
-from intraskill.config import Config
-from intraskill.editor.assembly import evidence_limits, size_with
+from intraskill.config.config import Config
+from intraskill.editor.actions import ACTIONS, WRITES
 from intraskill.editor.domain import Stream
 from intraskill.editor.domains.planted import PlantedDomain
 from intraskill.editor.environment import EditorEnvironment
+from intraskill.editor.evidence import EvidenceLimits, Unit
 from intraskill.editor.passes import Worth, compile_streams, summary, worth
 from intraskill.editor.prompt import PromptSize, system_prompt
+from intraskill.editor.setup import evidence_limits, size_with
 from intraskill.editor.states import begin, next_state
-from intraskill.method.editor_actions import ACTIONS, WRITES
 from intraskill.method.errors import ArtifactError, EnvironmentFault, TooFewTasksError
-from intraskill.method.evidence import EvidenceLimits, Unit
-from intraskill.method.firewall import Firewall
-from intraskill.method.skill import Chunk, Skill
-from intraskill.runtime.run_directory import PartialLog
+from intraskill.method.leakage.filter import Firewall
+from intraskill.method.skill.skill import Chunk, Skill
+from intraskill.store.run_directory import PartialLog
 
 WORDS = PromptSize(lambda text: len(text.split()))
 LONG = Stream("long", tuple(unit(k) for k in range(5)), SKILL, ("p", "q"))
@@ -108,7 +108,7 @@ def measured(editing_place):
     """The codec and the size of prompts of a real tokenizer, with all instructions."""
     from transformers import AutoTokenizer
 
-    from intraskill.runtime.chat import ChatCodec
+    from intraskill.rl.chat import ChatCodec
 
     tokenizer, environment = AutoTokenizer.from_pretrained(editing_place / "model"), EditorEnvironment(Firewall())
     codec = ChatCodec(tokenizer, (), system=environment.system)

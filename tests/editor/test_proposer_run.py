@@ -9,15 +9,15 @@ from editor.editing import planted_editing, write_editor
 from planted_runs import content, planted_config
 from safetensors.torch import load_file, save_file
 
-from intraskill.assembly import assemble, bench
 from intraskill.cli import compose, main
-from intraskill.config import check
+from intraskill.config.config import check
 from intraskill.editor.trained import trained_editor
 from intraskill.editor.training import train_editor
-from intraskill.loop import run
 from intraskill.method.errors import ArtifactError, ConfigError
-from intraskill.runtime.run_directory import read_json, read_jsonl, write_json
-from intraskill.runtime.tracking import Silence
+from intraskill.rounds.loop import run
+from intraskill.rounds.setup import assemble, bench
+from intraskill.store.metrics import Silence
+from intraskill.store.run_directory import read_json, read_jsonl, write_json
 
 
 def editing_run(run_dir, editor="tiny_editor", **proposer):

@@ -9,18 +9,18 @@ from method_records import chunk, skill
 from shop_rollouts import failed, rollout, search
 
 from intraskill.editor.environment import EditorEnvironment
+from intraskill.editor.evidence import EvidenceLimits
 from intraskill.editor.prompt import PromptSize
 from intraskill.editor.proposing import Editor, EditorAnalyst
 from intraskill.method.errors import EnvironmentFault
-from intraskill.method.evidence import EvidenceLimits
-from intraskill.method.firewall import Firewall, Secrets
-from intraskill.method.gate import Fate
-from intraskill.method.proposals import Ledger, Proposal
-from intraskill.method.skill import Skill
-from intraskill.review import answers_line
-from intraskill.runtime.analysis_records import rollout_id
-from intraskill.runtime.sieve import Memory
-from intraskill.runtime.trace2skill import Analysis, harvest_edits
+from intraskill.method.gate.decision import Fate
+from intraskill.method.leakage.filter import Firewall, Secrets
+from intraskill.method.skill.proposals import Ledger, Proposal
+from intraskill.method.skill.skill import Skill
+from intraskill.proposers.analysis_records import rollout_id
+from intraskill.proposers.proposal_filter import Memory
+from intraskill.proposers.trace2skill import Analysis, harvest_edits
+from intraskill.rounds.review import answers_line
 
 OPEN, ROUND = Firewall(Secrets()), Memory(round_index=1)
 SKILL = skill("ab")

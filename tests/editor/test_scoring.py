@@ -24,8 +24,8 @@ from intraskill.editor.states import EditState
 from intraskill.editor.training import begin_passes, edit_step, followed, step_metrics
 from intraskill.editor.trials import Trials
 from intraskill.method.errors import NothingToLearnError
-from intraskill.method.firewall import Firewall
-from intraskill.method.skill import Skill
+from intraskill.method.leakage.filter import Firewall
+from intraskill.method.skill.skill import Skill
 
 DRAFTS = (HELPFUL,)
 BETTER, SAME, WORSE, NOOP = (

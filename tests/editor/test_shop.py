@@ -10,18 +10,25 @@ from editor.editing import planted_editing
 from intraskill.cli import main
 from intraskill.editor.domain import Answer, Job, KnowsWorth
 from intraskill.editor.domains.shop import shop
-from intraskill.editor.domains.shop_episodes import Episodes
 from intraskill.editor.domains.shop_rules import drafts, first_skill, rules_of
-from intraskill.editor.domains.shop_tasks import ANCHORS, EVIDENCE, PROBES, anchors_like, plain_shop, tasks_of
+from intraskill.editor.domains.shop_worker import (
+    ANCHORS,
+    EVIDENCE,
+    PROBES,
+    Episodes,
+    anchors_like,
+    plain_shop,
+    tasks_of,
+)
 from intraskill.editor.training import train_editor
 from intraskill.editor.trials import Trials
 from intraskill.environments.shopworld.lessons import HARMFUL, TAUGHT, USEFUL, lesson_chunk, phrasings
 from intraskill.environments.shopworld.session import ShopSession
 from intraskill.method.errors import ConfigError, EnvironmentFault, NothingToLearnError, SplitError
-from intraskill.method.skill import Chunk, Skill
-from intraskill.runtime.checkpoints import weights_hash
-from intraskill.runtime.demonstrations import Draw, negated_chunk
-from intraskill.runtime.run_directory import read_jsonl
+from intraskill.method.skill.skill import Chunk, Skill
+from intraskill.recipes.demonstrations import Draw, negated_chunk
+from intraskill.rl.checkpoints import weights_hash
+from intraskill.store.run_directory import read_jsonl
 
 SMALL = {"preset": "tiny", "streams": 3, "held_out": 2, "units": 5, "probes": 4, "anchors": 3}
 BARE = Skill("")

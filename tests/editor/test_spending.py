@@ -13,10 +13,10 @@ from editor.test_workbooks import reply as program
 from planted_runs import timeless
 
 from intraskill.editor.training import train_editor
+from intraskill.llm.client import BudgetError, Usage
 from intraskill.method.errors import TooFewTasksError
-from intraskill.runtime.llm import BudgetError, Usage
-from intraskill.runtime.run_directory import read_json
-from intraskill.runtime.tracking import Metrics, Silence
+from intraskill.store.metrics import Metrics, Silence
+from intraskill.store.run_directory import read_json
 
 
 class Watcher(Silence):

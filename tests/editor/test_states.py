@@ -3,11 +3,11 @@
 import pytest
 
 from intraskill.editor.domains.planted import PlantedDomain
+from intraskill.editor.evidence import EvidenceLimits, Unit
 from intraskill.editor.prompt import PromptSize
 from intraskill.editor.states import Chain, next_state
 from intraskill.method.errors import ConfigError
-from intraskill.method.evidence import EvidenceLimits, Unit
-from intraskill.method.skill import Chunk, Skill
+from intraskill.method.skill.skill import Chunk, Skill
 
 WORDS = PromptSize(lambda text: len(text.split()), around=10)
 SKILL = Skill("", (Chunk("One", "a b c"),))

@@ -5,13 +5,12 @@ from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 
-from intraskill.assembly import policy_directory
-from intraskill.editor.domains.planted_rules import CASES, TOPICS, rule_chunk
-from intraskill.editor.drills import QUALITIES
-from intraskill.editor.tiny_editor import FIREWALL, EditorRecipe, traces
-from intraskill.editor.traces import Trace
-from intraskill.method.editor_actions import parse_action
-from intraskill.method.skill import Skill
+from intraskill.editor.actions import parse_action
+from intraskill.editor.domains.planted import CASES, TOPICS, rule_chunk
+from intraskill.editor.tiny.tiny_editor import FIREWALL, QUALITIES, EditorRecipe, traces
+from intraskill.editor.tiny.traces import Trace
+from intraskill.method.skill.skill import Skill
+from intraskill.rl.start import policy_directory
 
 LARGEST_WEIGHTS = 2_500_000
 FIRST_SEED_OF_TRAINING = 1000

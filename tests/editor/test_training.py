@@ -3,12 +3,12 @@
 import pytest
 from editor.editing import planted_editing
 
-from intraskill.editor.assembly import editor_bench
 from intraskill.editor.domains.planted import PlantedDomain
+from intraskill.editor.setup import editor_bench
 from intraskill.editor.training import train_editor
 from intraskill.method.errors import ArtifactError, ConfigError
-from intraskill.runtime.run_directory import read_jsonl
-from intraskill.runtime.tracking import Silence
+from intraskill.store.metrics import Silence
+from intraskill.store.run_directory import read_jsonl
 
 
 def test_training_updates_the_weights_and_compares_on_held_out_streams(editing_place):

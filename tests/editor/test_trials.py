@@ -7,7 +7,7 @@ import pytest
 from intraskill.editor.domain import Answer, Job, Query
 from intraskill.editor.trials import Trials
 from intraskill.method.errors import ArtifactError
-from intraskill.method.skill import Chunk, Skill
+from intraskill.method.skill.skill import Chunk, Skill
 
 QUERY = Query("q", "ask")
 SKILLS = [Skill("", (Chunk("Rule", text),)) for text in ("a", "b", "c")]

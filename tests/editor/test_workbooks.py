@@ -11,12 +11,11 @@ from editor.answering import configured, scored, worth_of
 from editor.samples.ledger_books import IDS, book, write_tasks
 
 from intraskill.editor.domain import Answer
-from intraskill.editor.domains.workbooks import CellVerifier, workbooks
-from intraskill.editor.domains.workbooks_cells import cells_of, preview, read_ranges, same
+from intraskill.editor.domains.workbooks import CellVerifier, cells_of, preview, read_ranges, same, workbooks
 from intraskill.editor.trials import Trials
 from intraskill.method.errors import ArtifactError, ConfigError
-from intraskill.method.skill import Chunk, Skill
-from intraskill.runtime.run_directory import read_jsonl, write_jsonl
+from intraskill.method.skill.skill import Chunk, Skill
+from intraskill.store.run_directory import read_jsonl, write_jsonl
 
 HEAD = "from openpyxl import load_workbook\nbook = load_workbook(INPUT)\nsheet = book.active\n"
 RIGHT = HEAD + "sheet['B5'] = sum(row[1].value for row in sheet.iter_rows(min_row=2, max_row=4))\nbook.save(OUTPUT)\n"

@@ -11,10 +11,10 @@ from intraskill.editor.execution import Confines, program_of, run_program
 from intraskill.editor.trials import Trials
 from intraskill.editor.workers import EndpointWorker, Reply
 from intraskill.editor.workers_options import client_of, instruction, read_options
+from intraskill.llm.client import BudgetError, EndpointError
 from intraskill.method.errors import ConfigError
-from intraskill.method.skill import Chunk, Skill
-from intraskill.provenance import plan_of
-from intraskill.runtime.llm import BudgetError, EndpointError
+from intraskill.method.skill.skill import Chunk, Skill
+from intraskill.store.provenance import plan_of
 
 EMPTY = Skill("")
 SKILL = Skill("", (Chunk("Be brief", "One word."),))

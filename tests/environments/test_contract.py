@@ -13,7 +13,7 @@ from intraskill.environments.contract.check import RULES, violated
 from intraskill.environments.contract.play import replay, wander
 from intraskill.environments.planted import PlantedWorld
 from intraskill.environments.protocol import Outcome
-from intraskill.environments.remote_shop import RemoteShop
+from intraskill.environments.remote.shop import RemoteShop
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.session import ShopSession
 from intraskill.environments.tool_calls import read_call

@@ -8,16 +8,24 @@ from types import SimpleNamespace
 import pytest
 import shop_rollouts
 
-from intraskill.assembly import learner_of
-from intraskill.config import Config
+from intraskill.config.config import Config
 from intraskill.environments.shopworld import Shop, ShopWorld
 from intraskill.environments.shopworld.calibration import BANDS, calibrate, calibration_tasks
 from intraskill.environments.shopworld.catalogue import Catalogue
 from intraskill.environments.shopworld.market import PRESETS, generate
 from intraskill.environments.shopworld.market.draws import Draws
 from intraskill.environments.shopworld.market.goods import Fact, items_of_noun
-from intraskill.environments.shopworld.market.personas import OLDEST, SECTIONS, USUAL_STEP, YOUNGEST, write_persona
-from intraskill.environments.shopworld.market.requests import Want, draw_wish, said, with_article
+from intraskill.environments.shopworld.market.people import (
+    OLDEST,
+    SECTIONS,
+    USUAL_STEP,
+    YOUNGEST,
+    Want,
+    draw_wish,
+    said,
+    with_article,
+    write_persona,
+)
 from intraskill.environments.shopworld.market.words import LANGUAGES, Words, words_of
 from intraskill.environments.shopworld.plain.expert import RuleShopper
 from intraskill.environments.shopworld.proof import FOUND_WITHIN, ORACLE_ACTIONS, prove
@@ -29,12 +37,13 @@ from intraskill.environments.shopworld.strings import strings_of
 from intraskill.environments.shopworld.task import ShopTask
 from intraskill.environments.tool_calls import write_call
 from intraskill.method.errors import ConfigError, EnvironmentFault, SplitError
-from intraskill.method.intervals import mean_interval
+from intraskill.method.gate.intervals import mean_interval
 from intraskill.method.randomness import content_hash
 from intraskill.method.rollouts import Turn
-from intraskill.method.skill import Skill
+from intraskill.method.skill.skill import Skill
 from intraskill.method.tasks import SPLITS
-from intraskill.runtime.analyst_rules import RulesAnalyst
+from intraskill.proposers.rules import RulesAnalyst
+from intraskill.rl.start import learner_of
 
 SHARE_TOLERANCE = 0.05  # three standard errors of a share among 1,200 tasks, and half of it again for families
 CALIBRATED_TASKS = 300
@@ -444,10 +453,10 @@ def test_paper_is_proved_and_has_the_published_splits(language: str) -> None:
 
 def test_a_manifest_fits_its_own_world_and_no_other(tiny: ShopWorld) -> None:
     manifest = tiny.manifest
-    check_manifest(manifest, tiny)
+    check_manifest(manifest, tiny.manifest)
     other = ShopWorld("tiny", 1, language=tiny.settings.language)
     with pytest.raises(SplitError) as error:
-        check_manifest(manifest, other)
+        check_manifest(manifest, other.manifest)
     assert tiny.catalogue.hash in str(error.value) and other.catalogue.hash in str(error.value)
 
 
@@ -464,7 +473,7 @@ def test_a_manifest_fits_its_own_world_and_no_other(tiny: ShopWorld) -> None:
 def test_a_manifest_with_a_fault_is_refused(tiny: ShopWorld, change, message: str) -> None:
     manifest = tiny.manifest
     with pytest.raises(SplitError, match=message) as error:
-        check_manifest(manifest | {"splits": change(manifest["splits"]), "hash": "edited"}, tiny)
+        check_manifest(manifest | {"splits": change(manifest["splits"]), "hash": "edited"}, tiny.manifest)
     if message == "in two splits":
         assert manifest["splits"]["train"][0] in str(error.value)
 

@@ -11,18 +11,17 @@ import pytest
 
 from intraskill.environments.planted import PlantedChunk, PlantedLearner, PlantedWorld
 from intraskill.environments.protocol import Environment
-from intraskill.method.attribution import Contributions, fit_contributions
-from intraskill.method.contexts import Curriculum, plan_groups
-from intraskill.method.edits import Edit, pool
+from intraskill.method.curriculum.contexts import Curriculum, plan_groups
+from intraskill.method.curriculum.frontier import FrontierRule, Review, TriageRule, Verdict, find_frontier, triage
 from intraskill.method.errors import CheckpointError, ConfigError, SplitError
-from intraskill.method.frontier import FrontierRule, find_frontier
-from intraskill.method.gate import GateRule, decide
-from intraskill.method.paired_validation import Conditions, Scored, pair, plan_visible
+from intraskill.method.gate.decision import GateRule, decide
+from intraskill.method.gate.paired_validation import Conditions, Scored, pair, plan_visible
+from intraskill.method.gate.regression import Contributions, fit_contributions
 from intraskill.method.randomness import child_seed
 from intraskill.method.rollouts import Episode, GroupResult, Rollout
-from intraskill.method.skill import BARE, Skill
-from intraskill.method.triage import Review, TriageRule, Verdict, triage
-from intraskill.runtime.learner import Learner
+from intraskill.method.skill.edits import Edit, pool
+from intraskill.method.skill.skill import BARE, Skill
+from intraskill.rl.learner import Learner
 
 WORLD = PlantedWorld()
 USEFUL, HARMFUL = WORLD.chunks[0].chunk.id, WORLD.chunks[4].chunk.id

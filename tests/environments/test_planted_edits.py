@@ -8,14 +8,14 @@ from method_records import edit, ids, pairs_of, skill
 from planted_runs import planted_config
 
 from intraskill.environments.planted import PlantedChunk, PlantedEdit, PlantedWorld
-from intraskill.loop import read_state, run
-from intraskill.method.attribution import fit_contributions
-from intraskill.method.designs import states
-from intraskill.method.edits import slots
 from intraskill.method.errors import ConfigError
-from intraskill.method.gate import Fate, GateRule, decide
+from intraskill.method.gate.decision import Fate, GateRule, decide
+from intraskill.method.gate.designs import states
+from intraskill.method.gate.regression import fit_contributions
 from intraskill.method.rollouts import Rollout
-from intraskill.method.skill import BARE, Skill
+from intraskill.method.skill.edits import slots
+from intraskill.method.skill.skill import BARE, Skill
+from intraskill.rounds.loop import read_state, run
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "operator_power.py"
 SPEC = importlib.util.spec_from_file_location("operator_power", SCRIPT)

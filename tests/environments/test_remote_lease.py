@@ -13,9 +13,9 @@ import pytest
 from environments.faulty_servers import Fault, LeaseShop, serving
 
 from intraskill.environments.protocol import Session
-from intraskill.environments.remote.faults import RemoteFault
-from intraskill.environments.remote_shop import RemoteShop
-from intraskill.environments.shopworld.oracle import Oracle
+from intraskill.environments.remote.shop import RemoteShop
+from intraskill.environments.remote.transport import RemoteFault
+from intraskill.environments.shopworld.proof import Oracle
 from intraskill.environments.shopworld.session import PARAMETERS
 from intraskill.environments.shopworld.world import ShopWorld
 from intraskill.environments.tool_calls import write_call
@@ -252,7 +252,7 @@ def test_a_lease_is_released_once_however_the_session_ends(shop: LeaseShop, url:
 
 def test_a_session_that_is_open_when_the_process_ends_is_released(shop: LeaseShop, url: str) -> None:
     code = (
-        "from intraskill.environments.remote_shop import RemoteShop\n"
+        "from intraskill.environments.remote.shop import RemoteShop\n"
         f"remote = RemoteShop(url={url!r}, slots=2)\n"
         "session = remote.open()\n"
         "session.reset(remote.tasks('train')[0].id)\n"

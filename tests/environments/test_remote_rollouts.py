@@ -7,17 +7,18 @@ from typing import Any
 import pytest
 from environments.faulty_servers import Fault, LeaseShop, serving
 from environments.test_remote_lease import client, oracle_calls
-from runtime.toy import tokenizer
+from rl.toy import tokenizer
 
-from intraskill.config import Config
-from intraskill.environments.remote_shop import RemoteShop
+from intraskill.config.config import Config
+from intraskill.environments.remote.shop import RemoteShop
 from intraskill.environments.shopworld.world import ShopWorld
+from intraskill.method.curriculum.frontier import with_signal
 from intraskill.method.rollouts import Episode, Group, Rollout
-from intraskill.method.skill import BARE, Chunk, Skill
-from intraskill.runtime.chat import ChatCodec
-from intraskill.runtime.policy import Generation
-from intraskill.runtime.rollout import RolloutLimits, run_episodes
-from intraskill.training import run_step, with_signal
+from intraskill.method.skill.skill import BARE, Chunk, Skill
+from intraskill.rl.chat import ChatCodec
+from intraskill.rl.policy import Generation
+from intraskill.rl.rollout import RolloutLimits, run_episodes
+from intraskill.rounds.training import run_step
 
 SKILL = Skill("# Skill", (Chunk("Search", "Search with words of the request."),))
 LIMITS = RolloutLimits(max_turns=12, max_new_tokens=400, max_context=60_000, rollout_batch=2, workers=2)

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 from environments.faulty_servers import LeaseShop, serving
 
-from intraskill.assembly import bench
-from intraskill.config import Config
+from intraskill.config.config import Config
 from intraskill.environments.leaks import leaks
 from intraskill.environments.remote.roster import from_manifest, from_sizes
-from intraskill.environments.remote.settings import is_loopback
-from intraskill.environments.remote_shop import RemoteShop
+from intraskill.environments.remote.shop import RemoteShop
+from intraskill.environments.remote.transport import is_loopback
 from intraskill.environments.serve import ServeSettings, ShopServer
 from intraskill.environments.shopworld.world import ShopWorld
 from intraskill.method.errors import ArtifactError, ConfigError, SplitError
 from intraskill.method.tasks import SPLITS
-from intraskill.run_sizes import check_slots
+from intraskill.rounds.setup import bench
+from intraskill.rounds.sizes import check_slots
 
 
 @pytest.fixture(scope="module")

@@ -9,11 +9,10 @@ from environments.faulty_servers import AgentGymShop, Fault, UpstreamShop, servi
 
 from intraskill.environments.leaks import FORBIDDEN_KEYS, is_private_key, leaks
 from intraskill.environments.protocol import Session
-from intraskill.environments.remote.faults import RemoteFault
-from intraskill.environments.remote.pages import Browser, TextPage, split_parts, without_request
-from intraskill.environments.remote.text_shop import SlotNumbers
-from intraskill.environments.remote_shop import RemoteShop
-from intraskill.environments.shopworld.oracle import Oracle
+from intraskill.environments.remote.pages import Browser, SlotNumbers, TextPage, split_parts, without_request
+from intraskill.environments.remote.shop import RemoteShop
+from intraskill.environments.remote.transport import RemoteFault
+from intraskill.environments.shopworld.proof import Oracle
 from intraskill.environments.shopworld.session import PARAMETERS
 from intraskill.environments.shopworld.world import ShopWorld
 from intraskill.environments.tool_calls import ToolCall, write_call

@@ -17,15 +17,13 @@ from intraskill.environments.contract import check_environment
 from intraskill.environments.contract.check import violated
 from intraskill.environments.contract.play import Trace, difference, session_of, step, wander
 from intraskill.environments.protocol import Opening, Outcome
-from intraskill.environments.remote.faults import RemoteFault
-from intraskill.environments.remote_shop import RemoteShop
+from intraskill.environments.remote.shop import RemoteShop
+from intraskill.environments.remote.transport import RemoteFault
 from intraskill.environments.serve import ServeSettings, ShopServer
-from intraskill.environments.serve.agentgym_dialect import spelled
-from intraskill.environments.serve.desk import Desk
-from intraskill.environments.serve.programme import as_call
-from intraskill.environments.serve.refusal import Refusal
+from intraskill.environments.serve.desk import Desk, Refusal, as_call
+from intraskill.environments.serve.dialects import spelled
 from intraskill.environments.shopworld import Shop, ShopWorld
-from intraskill.environments.shopworld.oracle import Oracle
+from intraskill.environments.shopworld.proof import Oracle
 from intraskill.environments.shopworld.session import PARAMETERS
 from intraskill.environments.tool_calls import write_call
 from intraskill.method.errors import ConfigError, SplitError

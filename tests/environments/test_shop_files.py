@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from intraskill.assembly import environment_of
-from intraskill.config import Config
+from intraskill.config.config import Config
 from intraskill.environments.persona import persona_text
 from intraskill.environments.shop_files import (
     FileShop,
@@ -38,6 +37,7 @@ from intraskill.environments.shopworld.task import ShopTask
 from intraskill.environments.tool_calls import write_call
 from intraskill.method.errors import ConfigError, SplitError
 from intraskill.method.tasks import SPLITS
+from intraskill.rounds.setup import environment_of
 
 SAMPLES = Path(__file__).parent / "samples"
 ROWS = SAMPLES / "shopsimulator_rows.json"

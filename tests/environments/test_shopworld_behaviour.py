@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from intraskill.environments.shopworld import Settings, Shop, reward, search, world
+from intraskill.environments.shopworld import Settings, Shop, reward, search, stock
 from intraskill.environments.shopworld.budget import budget_of
 from intraskill.environments.shopworld.catalogue import Catalogue, OptionValue, Product
 from intraskill.environments.shopworld.reward import Goal
@@ -120,7 +120,7 @@ def payments() -> Iterator[object]:
         choices = [{}, *(dict(zip(product.axes, values, strict=True)) for values in every(*product.axes.values()))]
         for chosen in choices:
             selected = {axis: option.value for axis, option in chosen.items()}
-            parts = world.SCORERS[name](product, selected, goal)
+            parts = stock.SCORERS[name](product, selected, goal)
             yield name, goal.product_id, product.id, selected, {part: round(paid, 9) for part, paid in parts.items()}
 
 
@@ -130,7 +130,7 @@ def findings() -> Iterator[object]:
 
 
 def pages() -> Iterator[object]:
-    for language, renderer in every(("plain", "en", "zh"), world.RENDERERS):
+    for language, renderer in every(("plain", "en", "zh"), stock.RENDERERS):
         place = shop(language=language, renderer=renderer)
         session = place.open()
         opening = session.reset("t0")
@@ -162,7 +162,7 @@ def digest(what: str) -> str:
 
 def test_what_a_shop_does_is_frozen_under_the_name_of_its_contract() -> None:
     for what in BEHAVIOUR:
-        assert digest(what) == FROZEN[world.CONTRACT][what], BUMP.format(what=what)
+        assert digest(what) == FROZEN[stock.CONTRACT][what], BUMP.format(what=what)
 
 
 @pytest.mark.parametrize(
@@ -170,8 +170,8 @@ def test_what_a_shop_does_is_frozen_under_the_name_of_its_contract() -> None:
     [
         (search, "FIELD_WEIGHTS", search.FIELD_WEIGHTS | {"title": 0.5}, {"what a search finds"}),
         (reward, "MATCH_THRESHOLD", 95.0, {"what a purchase pays"}),
-        (world.webshop_reward, "MATCH_THRESHOLD", 95, {"what a purchase pays"}),
-        (world.webshop_reward, "_COLORS", (), {"what a purchase pays"}),
+        (stock.webshop_reward, "MATCH_THRESHOLD", 95, {"what a purchase pays"}),
+        (stock.webshop_reward, "_COLORS", (), {"what a purchase pays"}),
         (reward, "_FUNCTION_WORDS", ("mug",), {"what a purchase pays"}),
         ("intraskill.environments.shopworld.budget", "ABOUT_FACTOR", 1.2, {"which budget is read"}),
         ("intraskill.environments.shopworld.render_plain", "page", lambda state: ["?"], {"what a page shows"}),
@@ -200,5 +200,5 @@ def test_the_version_tells_the_order_of_options_apart() -> None:
 
 def test_the_version_follows_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
     before = shop().version
-    monkeypatch.setattr(world, "CONTRACT", "another")
+    monkeypatch.setattr(stock, "CONTRACT", "another")
     assert shop().version != before

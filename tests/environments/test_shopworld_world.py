@@ -11,7 +11,7 @@ from intraskill.environments.shopworld.lessons import MECHANISMS, USEFUL, lesson
 from intraskill.environments.shopworld.search import FIELD_WEIGHTS, K1, B, SearchIndex, _fields, tokenize
 from intraskill.method.errors import SplitError
 from intraskill.method.tasks import SPLITS
-from intraskill.runtime.probes import shop
+from intraskill.recipes.tiny_policy import shop
 
 
 @pytest.fixture(scope="module")

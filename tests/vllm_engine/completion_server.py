@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from intraskill.runtime.policy import Policy, load_policy
+from intraskill.rl.policy import Policy, load_policy
 
 LOADING = threading.Lock()
 """Loading in two threads at once leaves tensors without data: the libraries switch a global default device."""

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from runtime.toy import write_model
+from rl.toy import write_model
 
-from intraskill.runtime.policy import LoraSettings, Policy, load_policy
+from intraskill.rl.policy import LoraSettings, Policy, load_policy
 
 LORA = LoraSettings(rank=4, alpha=8)
 

@@ -15,9 +15,9 @@ import pytest
 from vllm_engine.completion_server import sampled
 
 from intraskill.method.errors import ConfigError
-from intraskill.runtime.policy import Generation, Policy
-from intraskill.runtime.stateless import SamplingSettings
-from intraskill.runtime.vllm_engine import installed_vllm
+from intraskill.rl.engines.stateless import SamplingSettings
+from intraskill.rl.engines.vllm_local import installed_vllm
+from intraskill.rl.policy import Generation, Policy
 
 START_S = 900.0
 SETTINGS = {

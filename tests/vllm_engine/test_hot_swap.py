@@ -10,9 +10,8 @@ from vllm_engine.completion_server import sampled
 from vllm_engine.toy_steps import step
 
 from intraskill.method.errors import EngineError
-from intraskill.runtime.engine_probe import PROBE_TOKENS, EngineProbe
-from intraskill.runtime.hot_swap import HotSwap, Version
-from intraskill.runtime.policy import Generation, Policy, load_policy
+from intraskill.rl.engines.weight_sync import PROBE_TOKENS, EngineProbe, HotSwap, Version
+from intraskill.rl.policy import Generation, Policy, load_policy
 
 GAP_TOLERANCE = 1e-5
 

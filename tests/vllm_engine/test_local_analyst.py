@@ -8,13 +8,13 @@ import time
 import pytest
 from vllm_engine.real import VllmServer, need_vllm
 
+from intraskill.llm.client import BadAnswerError, Endpoint, EndpointError, JsonClient
 from intraskill.method.errors import ConfigError
-from intraskill.runtime.analyst_failure import DECISION, DIAGNOSIS
-from intraskill.runtime.analyst_success import SCHEMA as LESSONS
-from intraskill.runtime.answer_schema import checked
-from intraskill.runtime.llm import BadAnswerError, Endpoint, EndpointError, JsonClient
-from intraskill.runtime.reduce_llm import SCHEMA as OUTPUTS
-from intraskill.runtime.smollm import smollm_directory
+from intraskill.proposers.llm import DECISION, DIAGNOSIS
+from intraskill.proposers.llm import SCHEMA as LESSONS
+from intraskill.proposers.reduce import SCHEMA as OUTPUTS
+from intraskill.proposers.schema import checked
+from intraskill.recipes.smollm import smollm_directory
 
 pytestmark = pytest.mark.vllm
 need_vllm()

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 import torch
-from runtime.toy import CountingWorld, episode, group_of
+from rl.toy import CountingWorld, episode, group_of
 from vllm_engine.conftest import LORA
 from vllm_engine.real import PROMPTS, need_vllm, play, reference, worst_difference
 from vllm_engine.toy_steps import step
 
 from intraskill.method.errors import EngineError
-from intraskill.runtime.checkpoints import weights_hash
-from intraskill.runtime.hot_swap import Version
-from intraskill.runtime.policy import Policy, load_policy
-from intraskill.runtime.stateless import SamplingSettings
-from intraskill.runtime.torch_engine import TorchEngine
-from intraskill.runtime.trainer import TorchLearner, TrainerSettings
-from intraskill.runtime.vllm_engine import VllmEngine
+from intraskill.rl.checkpoints import weights_hash
+from intraskill.rl.engines.stateless import SamplingSettings
+from intraskill.rl.engines.torch_engine import TorchEngine
+from intraskill.rl.engines.vllm_local import VllmEngine
+from intraskill.rl.engines.weight_sync import Version
+from intraskill.rl.policy import Policy, load_policy
+from intraskill.rl.trainer import TorchLearner, TrainerSettings
 
 pytestmark = pytest.mark.vllm
 need_vllm()

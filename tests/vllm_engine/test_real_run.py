@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from planted_runs import content
-from runtime.toy import SKILL, write_model
+from rl.toy import SKILL, write_model
 from vllm_engine.real import need_vllm
 
 pytestmark = pytest.mark.vllm
@@ -22,7 +22,7 @@ sys.path.insert(0, sys.argv[1])
 from dying import dies_at
 from pathlib import Path
 from test_torch_run import letter_config
-from intraskill.loop import run
+from intraskill.rounds.loop import run
 count = dies_at(int(sys.argv[3]))
 config = letter_config(Path(sys.argv[2]), sys.argv[4])
 config.rollout.engine, config.policy.lora_rank = "vllm", int(sys.argv[5])

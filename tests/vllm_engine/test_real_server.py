@@ -11,11 +11,10 @@ from vllm_engine.real import VllmServer, need_vllm, play, reference, worst_diffe
 from vllm_engine.toy_steps import step
 
 from intraskill.method.errors import ConfigError, EngineError
-from intraskill.runtime.hot_swap import Version
-from intraskill.runtime.policy import LoraSettings, Policy, load_policy
-from intraskill.runtime.stateless import ActionRequest, SamplingSettings
-from intraskill.runtime.vllm_client import ForgottenModel, ServerSettings, VllmClient
-from intraskill.runtime.vllm_server import VllmServerEngine
+from intraskill.rl.engines.stateless import ActionRequest, SamplingSettings
+from intraskill.rl.engines.vllm_server import ForgottenModel, ServerSettings, VllmClient, VllmServerEngine
+from intraskill.rl.engines.weight_sync import Version
+from intraskill.rl.policy import LoraSettings, Policy, load_policy
 
 pytestmark = pytest.mark.vllm
 need_vllm()

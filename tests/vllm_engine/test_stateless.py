@@ -7,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from intraskill.method.errors import EngineError
-from intraskill.runtime.policy import Generation
-from intraskill.runtime.stateless import (
+from intraskill.rl.engines.stateless import (
     ActionRequest,
     SamplingSettings,
     StatelessConversations,
     generation_of,
     lanes_of,
 )
+from intraskill.rl.policy import Generation
 
 PROMPTS = st.lists(st.tuples(st.integers(0, 3)), max_size=24)
 SAMPLING = SamplingSettings(stop_id=2, max_new_tokens=3)

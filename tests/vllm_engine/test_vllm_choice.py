@@ -6,15 +6,13 @@ from pathlib import Path
 import pytest
 
 from intraskill.cli import compose
-from intraskill.config import Config, flatten
+from intraskill.config.config import Config, flatten
 from intraskill.method.errors import ConfigError
-from intraskill.provenance import plan_of
-from intraskill.runtime.policy import LoraSettings, Policy, load_policy
-from intraskill.runtime.stateless import SamplingSettings
-from intraskill.runtime.vllm_choice import vllm_engine_of
-from intraskill.runtime.vllm_engine import VllmEngine, installed_vllm
-from intraskill.runtime.vllm_server import VllmServerEngine
-from intraskill.runtime.vllm_wire import check_version
+from intraskill.rl.engines.stateless import SamplingSettings
+from intraskill.rl.engines.vllm_local import VllmEngine, installed_vllm, vllm_engine_of
+from intraskill.rl.engines.vllm_server import VllmServerEngine, check_version
+from intraskill.rl.policy import LoraSettings, Policy, load_policy
+from intraskill.store.provenance import plan_of
 
 SERVERS = [
     "rollout.engine=vllm_server",
@@ -29,7 +27,7 @@ def test_the_engine_is_the_one_that_the_config_names(
     config = compose(["+exp=tiny_kill", *SERVERS])
     assert isinstance(vllm_engine_of(config.rollout, policy, model_dir), VllmServerEngine)
     config.rollout.engine, config.rollout.vllm.version = "vllm", "0.31"
-    monkeypatch.setattr("intraskill.runtime.vllm_engine.version", {"vllm": "0.31.0"}.__getitem__)
+    monkeypatch.setattr("intraskill.rl.engines.vllm_local.version", {"vllm": "0.31.0"}.__getitem__)
     assert isinstance(vllm_engine_of(config.rollout, policy, model_dir), VllmEngine)
     config.rollout.vllm.version = "0.30"
     with pytest.raises(ConfigError, match=r"this environment runs vLLM 0\.31\.0, but rollout\.vllm\.version=0\.30"):
@@ -69,7 +67,7 @@ def test_without_vllm_the_error_says_what_to_do(
     def missing(name: str) -> str:
         raise importlib.metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr("intraskill.runtime.vllm_engine.version", missing)
+    monkeypatch.setattr("intraskill.rl.engines.vllm_local.version", missing)
     with pytest.raises(ConfigError, match="needs vLLM, which is not installed; run pip install"):
         VllmEngine(policy, model_dir, SamplingSettings(2))
     with pytest.raises(ConfigError, match="make test-vllm"):

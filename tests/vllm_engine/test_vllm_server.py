@@ -9,19 +9,18 @@ from typing import Any
 
 import pytest
 import torch
-from runtime.toy import CountingWorld, episode, group_of, write_model
+from rl.toy import CountingWorld, episode, group_of, write_model
 from vllm_engine.completion_server import CompletionModel, Refusal, RunningServer, sampled, serving
 from vllm_engine.conftest import LORA
 from vllm_engine.toy_steps import step
 
-from intraskill.config import Config
+from intraskill.config.config import Config
 from intraskill.method.errors import ConfigError, EngineError
 from intraskill.report.doctor import examine
-from intraskill.runtime.policy import Policy, load_policy
-from intraskill.runtime.stateless import SamplingSettings
-from intraskill.runtime.trainer import TorchLearner, TrainerSettings
-from intraskill.runtime.vllm_client import ServerSettings
-from intraskill.runtime.vllm_server import VllmServerEngine
+from intraskill.rl.engines.stateless import SamplingSettings
+from intraskill.rl.engines.vllm_server import ServerSettings, VllmServerEngine
+from intraskill.rl.policy import Policy, load_policy
+from intraskill.rl.trainer import TorchLearner, TrainerSettings
 
 STOP = 2
 SAMPLING = SamplingSettings(STOP, temperature=1.3, max_new_tokens=6, max_context=200)

@@ -2,8 +2,8 @@
 
 import torch
 
-from intraskill.runtime.checkpoints import weights_hash
-from intraskill.runtime.policy import Policy
+from intraskill.rl.checkpoints import weights_hash
+from intraskill.rl.policy import Policy
 
 
 def step(policy: Policy, seed: int, size: float = 0.05) -> str:

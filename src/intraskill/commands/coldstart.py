@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from intraskill.commands import Verb
-from intraskill.config import Config
+from intraskill.config.config import Config
 from intraskill.method.errors import counted
 
 Compose = Callable[[Sequence[str]], Config]
@@ -26,9 +26,9 @@ def add(verb: Verb, compose: Compose) -> None:
 
 
 def _draft(arguments: argparse.Namespace, config: Config) -> int:
-    from intraskill.drafting import draft_alone
     from intraskill.report.live import monitor
-    from intraskill.runtime.run_directory import read_json
+    from intraskill.rounds.coldstart import draft_alone
+    from intraskill.store.run_directory import read_json
 
     trajectories = Path(arguments.trajectories) if arguments.trajectories else None
     with monitor() as watcher:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from intraskill.commands import Verb
 from intraskill.commands.warmstart import print_step
-from intraskill.config import Config
+from intraskill.config.config import Config
 from intraskill.method.errors import ConfigError, counted
 
 Compose = Callable[[Sequence[str]], Config]
@@ -58,18 +58,18 @@ def _amount(parser: argparse.ArgumentParser) -> None:
 def _train(arguments: argparse.Namespace, config: Config) -> int:
     from rich.console import Console
 
+    from intraskill.config.learning import launched
     from intraskill.report.editor import editor_plan
-    from intraskill.runtime.distributed_settings import launched
 
     leads = launched().rank == 0
     if arguments.dry_run:
         if leads:
             Console().print(editor_plan(config), highlight=False)
         return 0
-    from intraskill.editor.assembly import environment_of
+    from intraskill.editor.setup import environment_of
     from intraskill.editor.training import train_editor
     from intraskill.report.live import monitor
-    from intraskill.together import run_together
+    from intraskill.rl.start import run_together
 
     with monitor() if leads else nullcontext() as watcher:
         run = run_together(config, train_editor, environment_of, watcher)
@@ -117,10 +117,10 @@ def _traces(arguments: argparse.Namespace, config: Config) -> int:
 def _sft(arguments: argparse.Namespace, config: Config) -> int:
     from transformers.utils import logging
 
-    from intraskill.assembly import policy_directory
     from intraskill.editor import warm_start
-    from intraskill.runtime.policy import LoraSettings
-    from intraskill.runtime.sft import SftSettings, fine_tune
+    from intraskill.recipes.sft import SftSettings, fine_tune
+    from intraskill.rl.policy import LoraSettings
+    from intraskill.rl.start import policy_directory
 
     _checked_amount(arguments)
     out = Path(arguments.out)
@@ -153,11 +153,11 @@ def _sft(arguments: argparse.Namespace, config: Config) -> int:
 def _run(arguments: argparse.Namespace, overrides: list[str], compose: Compose, config_beside: ConfigBeside) -> int:
     from intraskill.editor.compiling import compile_files, compile_held_out
     from intraskill.editor.trained import TINY, TINY_EXPERIMENT
-    from intraskill.method.skill import Skill, parse_skill
-    from intraskill.provenance import skill_file
+    from intraskill.method.skill.skill import Skill, parse_skill
     from intraskill.report.editor import paid_line
     from intraskill.report.live import monitor
-    from intraskill.runtime.run_directory import is_sealed, read_text
+    from intraskill.store.provenance import skill_file
+    from intraskill.store.run_directory import is_sealed, read_text
 
     ckpt, out = Path(arguments.ckpt), Path(arguments.out)
     if not out.name:

@@ -5,15 +5,200 @@ import io
 import json
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, TextIO, cast
 
 from intraskill.commands import Verb, never, until_reader_leaves
-from intraskill.config import Config
-from intraskill.environments.protocol import Environment
-from intraskill.method.errors import ArtifactError, ConfigError, counted
-from intraskill.method.tasks import OPENED, SPLITS
+from intraskill.config.config import Config
+from intraskill.environments.protocol import Environment, Opening, Outcome, Session, boundary
+from intraskill.environments.tool_calls import write_call
+from intraskill.method.errors import ArtifactError, ConfigError, SplitError, counted
+from intraskill.method.randomness import shuffled
+from intraskill.method.tasks import OPENED, SPLITS, Split, Task
+from intraskill.rl.chat import system_of
+
+HELP = """  TOOL words     call a tool, such as: search red mug    or: click back to search
+  NUMBER         take the action with this number
+  raw TEXT       send a text exactly as it is, as a policy would
+  again          show the page again
+  help, quit
+"""
+
+
+def choose_task(environment: Environment, task_id: str | None, split: str, seed: int) -> Task:
+    """Return the task to play.
+
+    Raises:
+        SplitError: for a test task, an unknown split or an unknown id.
+    """
+    if split not in SPLITS:
+        raise SplitError(f"unknown split {split!r}; choose one of {', '.join(SPLITS)}")
+    if split == "test":
+        raise SplitError("test tasks are for the final report only; play train, skill_validation, model_dev or audit")
+    if task_id is not None:
+        for other in SPLITS:
+            found = next((task for task in environment.tasks(other) if task.id == task_id), None)
+            if found is not None:
+                return found if other != "test" else choose_task(environment, None, other, seed)
+        raise SplitError(f"there is no task {task_id!r}; its ids look like {_example(environment, split)!r}")
+    tasks = {task.id: task for task in environment.tasks(cast(Split, split))}
+    if not tasks:
+        raise SplitError(f"the environment has no {split} tasks; choose another --split")
+    return tasks[shuffled(tasks, seed, "play")[0]]
+
+
+def _example(environment: Environment, split: str) -> str:
+    return next((task.id for task in environment.tasks(cast(Split, split))), "")
+
+
+def require_place(out: str | None) -> None:
+    """Refuse a transcript file that cannot be appended to, before anything is played.
+
+    Raises:
+        ArtifactError: naming the file.
+    """
+    if out is None:
+        return
+    try:
+        with Path(out).open("a", encoding="utf-8"):
+            pass
+    except (OSError, ValueError) as error:
+        raise ArtifactError(f"--out={out} cannot be written ({error}); choose another file") from error
+
+
+class Table:
+    """One played episode; the task's id comes last, for where files name tasks by their products it is an answer.
+
+    Args:
+        environment: where it is played.
+        task: what is played.
+        out: transcript file that is appended to, or ``None``.
+        reveal: show the goal after the end.
+    """
+
+    def __init__(self, environment: Environment, task: Task, *, out: str | None, reveal: bool) -> None:
+        self._environment, self._task, self._reveal = environment, task, reveal
+        self._out = Path(out) if out else None
+        functions = [tool["function"] for tool in environment.tools]
+        self._parameters = {function["name"]: list(function["parameters"]["properties"]) for function in functions}
+        self._actions: list[str] = []
+
+    def play(self, source: TextIO, screen: IO[str]) -> int:
+        """Read actions from ``source`` until the episode or the input ends; 0 whatever the reward."""
+        session, outcome = self._environment.open(), None
+        opening = session.reset(self._task.id)
+        try:
+            outcome = self._episode(session, opening, source, screen)
+        except KeyboardInterrupt:
+            screen.write("\n")
+        finally:  # whoever reads the screen may be gone: a server's slot must not stay taken
+            if outcome is None:
+                with boundary("leaving"):
+                    session.terminate("action_limit")
+        if outcome is None:
+            hidden = ", and --reveal shows a goal only after an episode's own end" if self._reveal else ""
+            screen.write(f"\n{self._task.id} was left before its end: nothing is paid{hidden}\n")
+            return 0
+        parts = "\n".join(f"{name} = {outcome.parts[name]:.4g}" for name in self._environment.reward_parts)
+        self._write(screen, f"the end of {self._task.id}: {outcome.termination}, reward {outcome.reward:.4g}", parts)
+        if self._reveal:
+            self._write(screen, "goal", _goal(self._environment, self._task.id))
+        return 0
+
+    def _episode(self, session: Session, opening: Opening, source: TextIO, screen: IO[str]) -> Outcome | None:
+        tools = [json.dumps(tool, ensure_ascii=False) for tool in self._environment.tools]
+        self._write(
+            screen,
+            "system (the skill follows it, where there is one)",
+            "\n".join([system_of(self._environment), *tools]),
+        )
+        self._write(screen, f"request ({self._task.split})", opening.instruction)
+        if opening.persona is not None:
+            self._write(screen, "persona", opening.persona)
+        self._show(screen, opening.observation, opening.state)
+        self._note({"task": self._task.id, "version": self._environment.version} | asdict(opening))
+        return self._turns(session, source, screen, (opening.observation, opening.state))
+
+    def _turns(
+        self, session: Session, source: TextIO, screen: IO[str], shown: tuple[str, Mapping[str, Any]]
+    ) -> Outcome | None:
+        for turn in range(1, 10_000):
+            text = self._ask(source, screen, turn, shown)
+            if text is None:
+                return None
+            outcome = session.step(text)
+            self._note({"turn": turn, "action": text} | asdict(outcome))
+            screen.write(f"feedback: {outcome.feedback}\n")
+            if outcome.done:
+                if outcome.observation:
+                    self._write(screen, "page", outcome.observation)
+                return outcome
+            shown = (outcome.observation, outcome.state)
+            self._show(screen, *shown)
+        return None
+
+    def _ask(self, source: TextIO, screen: IO[str], turn: int, shown: tuple[str, Mapping[str, Any]]) -> str | None:
+        """Return the next action text; ``None`` when the player leaves."""
+        while True:
+            screen.write(f"\n{turn}> ")
+            screen.flush()
+            line = source.readline()
+            if not source.isatty():
+                screen.write(line.rstrip("\n") + "\n")
+            word, _, rest = line.strip().partition(" ")
+            if not line or word == "quit":
+                return None
+            text = self._action(word, rest)
+            if text is not None:
+                return text
+            if word == "again":
+                self._show(screen, *shown)
+            elif word:
+                screen.write(HELP if word == "help" else f"no tool and no number: {word!r}; help says what there is\n")
+
+    def _action(self, word: str, rest: str) -> str | None:
+        if word == "raw":
+            return rest
+        if word.isdecimal() and 1 <= int(word) <= len(self._actions):
+            return self._call(self._clicker, self._actions[int(word) - 1])
+        return self._call(word, rest) if word in self._parameters else None
+
+    def _call(self, tool: str, value: str) -> str:
+        names = self._parameters[tool]
+        if len(names) != 1:
+            raise ConfigError(f"{tool} takes {len(names)} arguments, {', '.join(names)}; write its call after: raw")
+        return write_call(tool, names[0], value)
+
+    @property
+    def _clicker(self) -> str:
+        """The tool that takes the listed actions: ``click``, or the last one."""
+        return "click" if "click" in self._parameters else list(self._parameters)[-1]
+
+    def _show(self, screen: IO[str], page: str, state: Mapping[str, Any]) -> None:
+        self._write(screen, "page", page)
+        listed = state.get("actions") if self._parameters else None
+        self._actions = [str(action) for action in listed] if isinstance(listed, list) else []
+        if self._actions:
+            numbers = "   ".join(f"[{number}] {action}" for number, action in enumerate(self._actions, start=1))
+            screen.write(f"(your keys, not shown to the agent)  {numbers}\n")
+
+    def _write(self, screen: IO[str], title: str, text: str) -> None:
+        screen.write(f"--- {title} ---\n{text}\n")
+
+    def _note(self, record: Mapping[str, Any]) -> None:
+        if self._out is not None:
+            with self._out.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+
+def _goal(environment: Environment, task_id: str) -> str:
+    shop_task = getattr(environment, "shop_task", None)
+    if shop_task is None:
+        return "this environment keeps no goal that could be shown"
+    return "\n".join(f"{name}: {value}" for name, value in asdict(shop_task(task_id).goal).items())
+
 
 Compose = Callable[[Sequence[str]], Config]
 DIALECTS = ("shopsim-lease", "webshop-agentgym")
@@ -66,9 +251,8 @@ def _ended(act: Callable[[], int]) -> int:
 
 
 def _stats(arguments: argparse.Namespace, config: Config) -> int:
-    from intraskill.assembly import environment_of
-    from intraskill.report.env_statistics import statistics, token_counter
-    from intraskill.report.env_tables import print_statistics
+    from intraskill.report.environment import print_statistics, statistics, token_counter
+    from intraskill.rounds.setup import environment_of
 
     environment = environment_of(config)
     if arguments.manifest:
@@ -95,12 +279,11 @@ def _keep_manifest(path: Path, environment: Environment) -> None:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ArtifactError(f"--manifest={path} is neither a manifest nor a place for one ({error})") from error
-    check_manifest(found if isinstance(found, dict) else {}, environment)
+    check_manifest(found if isinstance(found, dict) else {}, environment.manifest)
 
 
 def _play(arguments: argparse.Namespace, config: Config) -> int:
-    from intraskill.assembly import environment_of
-    from intraskill.commands.env_play import Table, choose_task, require_place
+    from intraskill.rounds.setup import environment_of
 
     require_place(arguments.out)
     environment = environment_of(config)
@@ -112,8 +295,8 @@ def _play(arguments: argparse.Namespace, config: Config) -> int:
 def _check(arguments: argparse.Namespace, config: Config) -> int:
     from dataclasses import asdict
 
-    from intraskill.assembly import environment_of
     from intraskill.environments.contract import check_environment
+    from intraskill.rounds.setup import environment_of
 
     if arguments.tasks < 1:
         raise ConfigError(f"--tasks={arguments.tasks}: a check plays at least 1 task")
@@ -131,10 +314,10 @@ def _check(arguments: argparse.Namespace, config: Config) -> int:
 
 
 def _serve(arguments: argparse.Namespace, config: Config) -> int:
-    from intraskill.assembly import environment_of
-    from intraskill.environments.remote.settings import is_loopback
+    from intraskill.environments.remote.transport import is_loopback
     from intraskill.environments.serve import ServeSettings, ShopServer
     from intraskill.environments.shopworld.world import Shop
+    from intraskill.rounds.setup import environment_of
 
     shop = environment_of(config)
     if not isinstance(shop, Shop):

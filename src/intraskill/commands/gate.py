@@ -14,9 +14,8 @@ from intraskill.method.errors import ConfigError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from intraskill.method.gate_design import GateDesign
-    from intraskill.method.gate_rules import DecisionRule
-    from intraskill.method.power import GatePlan
+    from intraskill.method.gate.policies import DecisionRule
+    from intraskill.method.gate.power import GateDesign, GatePlan
 
 TASKS = (400, 800, 1600, 3200)
 POLICIES = ("positive_topk", "probability", "fdr")
@@ -59,7 +58,7 @@ def add(verb: Verb) -> None:
 def _gate(arguments: argparse.Namespace, overrides: list[str]) -> int:
     if overrides:
         raise ConfigError(f"this command takes no overrides, got {' '.join(overrides)}")
-    from intraskill.method.power import plan_gate, require_power, verdict
+    from intraskill.method.gate.power import plan_gate, require_power, verdict
 
     rules = _rules(arguments.policy or POLICIES, arguments.top_k)
     plans = [
@@ -82,13 +81,13 @@ def _gate(arguments: argparse.Namespace, overrides: list[str]) -> int:
 
 def _designs(arguments: argparse.Namespace) -> "list[GateDesign]":
     """Return one design per number of tasks; what the command line leaves open comes from --from."""
-    from intraskill.method.designs import Design
-    from intraskill.method.gate_design import planned
+    from intraskill.method.gate.designs import Design
+    from intraskill.method.gate.power import planned
 
     replicates = arguments.replicates or (2 if arguments.mirrored else 1)
     chunks, sigma, correlation = arguments.chunks, arguments.sigma, arguments.correlation
     if arguments.source:
-        from intraskill.gate_history import read_noise
+        from intraskill.rounds.gate.plan import read_noise
 
         noise = read_noise(Path(arguments.source))
         chunks, sigma = noise.chunks if chunks is None else chunks, noise.sigma if sigma is None else sigma
@@ -117,7 +116,7 @@ def _slot(text: str) -> tuple[int, ...]:
 
 
 def _rules(policies: Sequence[str], top_k: int) -> "list[DecisionRule]":
-    from intraskill.method.gate_rules import FdrRule, GateRule, ProbabilityRule
+    from intraskill.method.gate.policies import FdrRule, GateRule, ProbabilityRule
 
     kinds = {"positive_topk": GateRule, "probability": ProbabilityRule, "fdr": FdrRule}
     return [kinds[name](top_k) for name in policies]
@@ -125,7 +124,7 @@ def _rules(policies: Sequence[str], top_k: int) -> "list[DecisionRule]":
 
 def _row(plan: "GatePlan", arguments: argparse.Namespace) -> dict[str, Any]:
     tokens, speed = arguments.tokens_per_rollout, arguments.rollouts_per_second
-    from intraskill.method.power import verdict
+    from intraskill.method.gate.power import verdict
 
     return {
         **asdict(plan.design),

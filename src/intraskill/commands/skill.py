@@ -63,7 +63,7 @@ def _print(arguments: argparse.Namespace, data: Callable[[], Any], lines: "Calla
     if arguments.json:
         sys.stdout.write(json.dumps(data(), indent=1, ensure_ascii=False) + "\n")
         return 0
-    from intraskill.report.skill_words import print_lines
+    from intraskill.report.skill_log import print_lines
 
     print_lines(lines())
     return 0
@@ -81,7 +81,7 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _lint(arguments: argparse.Namespace) -> int:
-    from intraskill.report.skill_lint import lint
+    from intraskill.report.skill_diff import lint
     from intraskill.report.skill_source import skill_file
 
     path = skill_file(arguments.source)
@@ -115,7 +115,7 @@ def _diff(arguments: argparse.Namespace) -> int:
 
 def _blame(arguments: argparse.Namespace) -> int:
     from intraskill.method.errors import ArtifactError
-    from intraskill.report.skill_blame import blame_json, blame_lines
+    from intraskill.report.skill_log import blame_json, blame_lines
     from intraskill.report.skill_source import run_version
 
     history, version = run_version(arguments.source)
@@ -131,8 +131,8 @@ def _blame(arguments: argparse.Namespace) -> int:
 
 
 def _revert(arguments: argparse.Namespace) -> int:
-    from intraskill.history_revert import revert
-    from intraskill.report.skill_revert import revert_words
+    from intraskill.history.diff import revert
+    from intraskill.report.skill_diff import revert_words
     from intraskill.report.skill_source import run_version
 
     history, _ = run_version(arguments.source)

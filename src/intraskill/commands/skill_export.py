@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from intraskill.method.errors import ArtifactError, ConfigError
 
 if TYPE_CHECKING:
-    from intraskill.method.firewall import Firewall
+    from intraskill.method.leakage.filter import Firewall
 
 
 def add(action: Callable[[str, str, Callable[[argparse.Namespace], int]], argparse.ArgumentParser]) -> None:
@@ -27,7 +27,7 @@ def add(action: Callable[[str, str, Callable[[argparse.Namespace], int]], argpar
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    from intraskill.skill_export import export_skill
+    from intraskill.history.export import export_skill
 
     for line in export_skill(Path(arguments.source), Path(arguments.out), arguments.name).lines():
         sys.stdout.write(line + "\n")
@@ -39,8 +39,8 @@ def _never(arguments: argparse.Namespace) -> int:
 
 
 def _import(arguments: argparse.Namespace, overrides: list[str]) -> int:
-    from intraskill.runtime.run_directory import make_directory, write_text
-    from intraskill.runtime.skill_import import import_skill, report_json
+    from intraskill.history.imports import import_skill, report_json
+    from intraskill.store.run_directory import make_directory, write_text
 
     out, source = Path(arguments.out), Path(arguments.source)
     if out.exists():
@@ -61,14 +61,14 @@ def _import(arguments: argparse.Namespace, overrides: list[str]) -> int:
 
 def _firewall(run: str | None, overrides: list[str]) -> "Firewall":
     """Return the firewall with the secrets of a run's environment, or of the one that ``env.…`` overrides name."""
-    from intraskill.method.firewall import Firewall
+    from intraskill.method.leakage.filter import Firewall
 
     if run is None and not overrides:
         return Firewall()
-    from intraskill.assembly import environment_of
-    from intraskill.config import unflatten
-    from intraskill.provenance import plan_record
-    from intraskill.runtime.trace2skill import secrets_of
+    from intraskill.config.config import unflatten
+    from intraskill.proposers.trace2skill import secrets_of
+    from intraskill.rounds.setup import environment_of
+    from intraskill.store.provenance import plan_record
 
     values = plan_record(Path(run))["plan"] if run else {}
     return Firewall(secrets_of(environment_of(unflatten(values | _env_values(overrides)))))

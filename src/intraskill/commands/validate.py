@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from intraskill.commands import Verb
-from intraskill.config import ESTIMATORS, Config
+from intraskill.config.config import ESTIMATORS, Config
 from intraskill.method.errors import ConfigError
 
 ConfigBeside = Callable[[Path | None, list[str]], Config]
@@ -39,13 +39,13 @@ def add(verb: Verb, config_beside: ConfigBeside) -> None:
 def _alone(arguments: argparse.Namespace, words: list[str], config_beside: ConfigBeside) -> int:
     if not arguments.ckpt:
         raise ConfigError("validate needs --ckpt, a run, a round or a checkpoint, or --refit, the pairs.parquet of one")
-    from intraskill import evaluate
-    from intraskill.assembly import bench
-    from intraskill.ranking import check_ranked, validate_ranking
-    from intraskill.report.gate_report import print_gate, print_ranking
+    from intraskill.report.gate import print_gate, print_ranking
     from intraskill.report.live import monitor
-    from intraskill.runtime.run_directory import make_directory
-    from intraskill.validate_alone import validate
+    from intraskill.rounds import evaluate
+    from intraskill.rounds.gate.ranking import check_ranked, validate_ranking
+    from intraskill.rounds.gate.standalone import validate
+    from intraskill.rounds.setup import bench
+    from intraskill.store.run_directory import make_directory
 
     source = evaluate.find_source(Path(arguments.ckpt))
     config = config_beside(source.root, words)
@@ -68,8 +68,8 @@ def _alone(arguments: argparse.Namespace, words: list[str], config_beside: Confi
 
 
 def _refit(arguments: argparse.Namespace, words: list[str], config_beside: ConfigBeside) -> int:
-    from intraskill.refit import refit
-    from intraskill.report.gate_report import print_gate
+    from intraskill.report.gate import print_gate
+    from intraskill.rounds.gate.standalone import refit
 
     names = [word.partition("=")[0].lstrip("+~") for word in words]
     if strangers := sorted(name for name in names if not name.startswith("gate.")):

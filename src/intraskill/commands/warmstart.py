@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from intraskill.commands import Verb
-from intraskill.config import Config
+from intraskill.config.config import Config
 from intraskill.method.errors import ConfigError, counted
 
 Compose = Callable[[Sequence[str]], Config]
@@ -37,10 +37,10 @@ def _warm_start(arguments: argparse.Namespace, config: Config) -> int:
         raise ConfigError(f"{out} exists already; choose another directory, or delete it to make it anew")
     from transformers.utils import logging
 
-    from intraskill.runtime.policy import LoraSettings
-    from intraskill.runtime.sft import SftSettings, fine_tune
-    from intraskill.runtime.shop_demonstrations import shop_examples
-    from intraskill.runtime.smollm import smollm_directory
+    from intraskill.recipes.sft import SftSettings, fine_tune
+    from intraskill.recipes.shop_demonstrations import shop_examples
+    from intraskill.recipes.smollm import smollm_directory
+    from intraskill.rl.policy import LoraSettings
 
     logging.disable_progress_bar()
     start = smollm_directory() if arguments.start == "smollm2" else Path(arguments.start)

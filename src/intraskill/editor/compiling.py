@@ -3,17 +3,16 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from intraskill.config import Config
-from intraskill.editor.assembly import EditorRun, editor_bench, limits_of, streams_of
+from intraskill.config.config import Config
 from intraskill.editor.domain import Stream
 from intraskill.editor.files import file_workbench
 from intraskill.editor.passes import Compiled, compile_streams
+from intraskill.editor.setup import EditorRun, editor_bench, limits_of, streams_of
 from intraskill.editor.training import slug
 from intraskill.method.errors import ConfigError
-from intraskill.method.skill import Skill
-from intraskill.runtime.run_directory import PartialLog, write_text
-from intraskill.runtime.run_lock import locked
-from intraskill.runtime.tracking import Monitor, log_spending
+from intraskill.method.skill.skill import Skill
+from intraskill.store.metrics import Monitor, log_spending
+from intraskill.store.run_directory import PartialLog, locked, write_text
 
 LOG = "edits.jsonl"
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from intraskill.method.evidence import Unit
-from intraskill.method.firewall import Secrets
-from intraskill.method.skill import Skill
-from intraskill.runtime.llm import JsonClient
+from intraskill.editor.evidence import Unit
+from intraskill.llm.client import JsonClient
+from intraskill.method.leakage.filter import Secrets
+from intraskill.method.skill.skill import Skill
 
 Part = Literal["train", "held_out"]
 

@@ -7,12 +7,12 @@ The reward of an answer depends on its group and on the worker, so it is not kno
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from intraskill.editor.actions import ACTIONS, ActionName, Attempt, attempt
 from intraskill.editor.prompt import TERSE_SYSTEM, system_prompt
 from intraskill.editor.states import EditState
 from intraskill.environments.protocol import Opening, Outcome, ToolSpec
-from intraskill.method.editor_actions import ACTIONS, ActionName, Attempt, attempt
 from intraskill.method.errors import SplitError
-from intraskill.method.firewall import Firewall
+from intraskill.method.leakage.filter import Firewall
 from intraskill.method.randomness import content_hash
 from intraskill.method.tasks import Split, Task
 

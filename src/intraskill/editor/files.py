@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from intraskill.editor.domain import Answer, Job, Part, Query, Stream, Workbench
+from intraskill.editor.evidence import EvidenceLimits, Unit, document_units, experience_unit
 from intraskill.method.errors import ConfigError, SplitError, counted
-from intraskill.method.evidence import EvidenceLimits, Unit, document_units, experience_unit
-from intraskill.method.firewall import Secrets
+from intraskill.method.leakage.filter import Secrets
 from intraskill.method.randomness import content_hash
-from intraskill.method.skill import Skill
-from intraskill.runtime.run_directory import read_text
-from intraskill.runtime.trajectories import read_trajectories
+from intraskill.method.skill.skill import Skill
+from intraskill.proposers.trajectories import read_trajectories
+from intraskill.store.run_directory import read_text
 
 DOCUMENTS, TRAJECTORIES = (".md", ".txt"), ".jsonl"
 

@@ -11,8 +11,8 @@ from typing import Any, Literal
 from intraskill.editor.domain import Answer, Query
 from intraskill.editor.workers import endpoint_hash
 from intraskill.editor.workers_options import instruction
+from intraskill.llm.client import BadAnswerError, JsonClient, Message
 from intraskill.method.errors import ConfigError
-from intraskill.runtime.llm import BadAnswerError, JsonClient, Message
 
 Grading = Literal["all", "share"]
 GRADINGS: tuple[Grading, ...] = ("all", "share")

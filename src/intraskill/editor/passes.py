@@ -5,19 +5,19 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from intraskill.editor.assembly import EditorRun
+from intraskill.editor.actions import Attempt
 from intraskill.editor.domain import Stream
 from intraskill.editor.environment import EditorEnvironment
 from intraskill.editor.scoring import answer_of, jobs_of
+from intraskill.editor.setup import EditorRun
 from intraskill.editor.states import Chain, EditState, next_state
-from intraskill.method.editor_actions import Attempt
 from intraskill.method.errors import ArtifactError, EnvironmentFault, TooFewTasksError, counted, offenders
-from intraskill.method.intervals import Interval, mean_interval
+from intraskill.method.gate.intervals import Interval, mean_interval
 from intraskill.method.randomness import child_seed, content_hash
 from intraskill.method.rollouts import Episode, Rollout
-from intraskill.method.skill import BARE, Skill
-from intraskill.runtime.learner import Learner
-from intraskill.runtime.run_directory import PartialLog
+from intraskill.method.skill.skill import BARE, Skill
+from intraskill.rl.learner import Learner
+from intraskill.store.run_directory import PartialLog
 
 EMPTY = Skill("")
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from intraskill.method.editor_actions import ACTIONS, TARGETS, WRITES, ActionName
-from intraskill.method.evidence import Unit
-from intraskill.method.skill import Chunk, Skill
+from intraskill.editor.actions import ACTIONS, TARGETS, WRITES, ActionName
+from intraskill.editor.evidence import Unit
+from intraskill.method.skill.skill import Chunk, Skill
 
 TERSE_SYSTEM = "You edit a skill."
 MEANINGS: dict[ActionName, str] = {

@@ -11,28 +11,28 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from intraskill.assembly import policy_directory, start_policy, trainer_settings
-from intraskill.config import Config
-from intraskill.editor.assembly import editor_environment, prompt_size
+from intraskill.config.config import Config
+from intraskill.editor.actions import ActionError, parse_action
 from intraskill.editor.environment import EditorEnvironment
+from intraskill.editor.evidence import EvidenceLimits, Unit, arranged, experience_unit, spelt
 from intraskill.editor.passes import answers_to
 from intraskill.editor.prompt import PromptSize
 from intraskill.editor.scoring import answer_of
+from intraskill.editor.setup import editor_environment, prompt_size
 from intraskill.editor.states import Chain, EditState, next_units
 from intraskill.editor.trained import TrainedEditor, trained_editor
-from intraskill.method.editor_actions import ActionError, parse_action
 from intraskill.method.errors import ConfigError
-from intraskill.method.evidence import EvidenceLimits, Unit, arranged, experience_unit, spelt
-from intraskill.method.firewall import Secrets
-from intraskill.method.proposals import Proposal
+from intraskill.method.leakage.filter import Secrets
 from intraskill.method.randomness import child_seed, content_hash
 from intraskill.method.rollouts import Rollout
-from intraskill.method.skill import Chunk, Skill
-from intraskill.provenance import draft_of
-from intraskill.runtime.analysis_records import AnalysisRecord, call_id, rollout_id
-from intraskill.runtime.learner import Learner
-from intraskill.runtime.live_trial import full_success
-from intraskill.runtime.trace2skill import Analysis, Analyst
+from intraskill.method.skill.proposals import Proposal
+from intraskill.method.skill.skill import Chunk, Skill
+from intraskill.proposers.analysis_records import AnalysisRecord, call_id, rollout_id
+from intraskill.proposers.llm import full_success
+from intraskill.proposers.trace2skill import Analysis, Analyst
+from intraskill.rl.learner import Learner
+from intraskill.rl.start import policy_directory, start_policy, trainer_settings
+from intraskill.store.provenance import draft_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Editor:
 
 @dataclass(frozen=True)
 class EditorAnalyst:
-    """Reads rollouts in batches; see `intraskill.runtime.trace2skill.Analyst`.
+    """Reads rollouts in batches; see `intraskill.proposers.trace2skill.Analyst`.
 
     Attributes:
         name: what the report calls it.
@@ -196,8 +196,8 @@ def load_editor(trained: TrainedEditor, config: Config, drafter: Analyst | None)
             leaves no room for evidence.
         CheckpointError: for weights that are corrupt or of another model.
     """
-    from intraskill.runtime.torch_engine import TorchEngine
-    from intraskill.runtime.trainer import TorchLearner
+    from intraskill.rl.engines.torch_engine import TorchEngine
+    from intraskill.rl.trainer import TorchLearner
 
     own, run = trained.config, config.policy
     own = replace(own, threads=config.threads, workers=1, policy=replace(own.policy, device=run.device))

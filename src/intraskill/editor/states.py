@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from intraskill.editor.domain import Domain, Query, Stream
+from intraskill.editor.evidence import EvidenceLimits, Order, Unit, arranged, batches
 from intraskill.editor.prompt import PromptSize, user_prompt
 from intraskill.method.errors import ConfigError
-from intraskill.method.evidence import EvidenceLimits, Order, Unit, arranged, batches
 from intraskill.method.randomness import shuffled
-from intraskill.method.skill import Chunk, Skill
+from intraskill.method.skill.skill import Chunk, Skill
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ An editor is only as good as the prompts that it was trained on, so one without 
 from dataclasses import dataclass
 from pathlib import Path
 
-from intraskill.assembly import PACKAGE
-from intraskill.config import Config, unflatten
-from intraskill.editor.assembly import limits_of
+from intraskill.config.config import Config, unflatten
+from intraskill.config.shipped import CONFIGS
+from intraskill.editor.evidence import EvidenceLimits
+from intraskill.editor.setup import limits_of
 from intraskill.method.errors import ConfigError
-from intraskill.method.evidence import EvidenceLimits
-from intraskill.provenance import plan_record
-from intraskill.runtime.run_directory import is_sealed
+from intraskill.store.provenance import plan_record
+from intraskill.store.run_directory import is_sealed
 
 TINY, TINY_EXPERIMENT = "tiny_editor", "editor_tiny"
 
@@ -84,7 +84,7 @@ def _shipped() -> Config:
     """Return the config of the shipped editor: what its experiment sets is what its weights were made for."""
     from omegaconf import OmegaConf
 
-    deltas = OmegaConf.load(PACKAGE / "configs" / "exp" / f"{TINY_EXPERIMENT}.yaml")
+    deltas = OmegaConf.load(CONFIGS / "exp" / f"{TINY_EXPERIMENT}.yaml")
     config = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(Config), deltas))
     assert isinstance(config, Config)
     return config

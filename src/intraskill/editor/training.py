@@ -14,34 +14,34 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from intraskill.arms import reward_note
-from intraskill.config import Config
-from intraskill.editor.assembly import EditorRun, assemble_editor
+from intraskill.config.config import Config
 from intraskill.editor.domain import Stream
 from intraskill.editor.environment import FAMILY
 from intraskill.editor.passes import EMPTY, compile_streams, summary, worth
 from intraskill.editor.scoring import Scored, answer_of, score_answers
+from intraskill.editor.setup import EditorRun, assemble_editor
 from intraskill.editor.states import Chain, next_state
+from intraskill.method.curriculum.frontier import with_signal
 from intraskill.method.errors import NothingToLearnError, counted
+from intraskill.method.gate.intervals import reward_note
 from intraskill.method.randomness import child_seed, shuffled, uniform
 from intraskill.method.rollouts import Episode, Group, GroupResult
-from intraskill.method.skill import BARE, Skill
+from intraskill.method.skill.skill import BARE, Skill
 from intraskill.method.tasks import Task
-from intraskill.runtime.records import from_json, to_json
-from intraskill.runtime.run_directory import (
+from intraskill.rl.learner import load_newest, save_state
+from intraskill.store.metrics import Monitor, log_spending
+from intraskill.store.records import from_json, to_json
+from intraskill.store.run_directory import (
     PartialLog,
     directory_written_whole,
     is_sealed,
+    locked,
     seal,
     verify,
     write_json,
     write_jsonl,
     write_text,
 )
-from intraskill.runtime.run_lock import locked
-from intraskill.runtime.tracking import Monitor, log_spending
-from intraskill.saved_states import load_newest, save_state
-from intraskill.training import with_signal
 
 Place = tuple[str, int, Chain]
 """A stream's id, the number of the pass, and the pass."""

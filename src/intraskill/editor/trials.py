@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from intraskill.editor.domain import Answer, Job, Verifier, Worker
-from intraskill.environments.boundary import boundary
+from intraskill.environments.protocol import boundary
+from intraskill.llm.client import STOPS
 from intraskill.method.errors import ArtifactError, counted
 from intraskill.method.randomness import content_hash
-from intraskill.runtime.llm import STOPS
-from intraskill.runtime.run_directory import PartialLog
+from intraskill.store.run_directory import PartialLog
 
 Key = tuple[str, str, int]
 

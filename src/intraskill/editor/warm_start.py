@@ -9,20 +9,20 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
-from intraskill.assembly import policy_directory
-from intraskill.config import Config, check
-from intraskill.editor.assembly import allowed_actions, editor_environment, limits_of, size_with, workbench_of
+from intraskill.config.config import Config, check
 from intraskill.editor.domain import KnowsWorth, Workbench
 from intraskill.editor.environment import EditorEnvironment
+from intraskill.editor.evidence import Order
 from intraskill.editor.prompt import PromptSize
+from intraskill.editor.setup import allowed_actions, editor_environment, limits_of, size_with, workbench_of
 from intraskill.editor.states import begin
-from intraskill.editor.traces import Trace, demonstrate, demonstrated
+from intraskill.editor.tiny.traces import Trace, demonstrate, demonstrated
 from intraskill.method.errors import ArtifactError, ConfigError, SplitError, offenders
-from intraskill.method.evidence import Order
-from intraskill.method.firewall import Firewall, Secrets
-from intraskill.method.json_rows import each_row, object_of
+from intraskill.method.leakage.filter import Firewall, Secrets
 from intraskill.method.randomness import shuffled
-from intraskill.runtime.run_directory import read_text, write_jsonl
+from intraskill.rl.start import policy_directory
+from intraskill.store.json_rows import each_row, object_of
+from intraskill.store.run_directory import read_text, write_jsonl
 
 Pair = tuple[str, str]
 """A user prompt and the answer to it."""
@@ -79,7 +79,7 @@ def codec_and_size(config: Config, environment: EditorEnvironment) -> tuple[Any,
     """Return the chat codec of ``policy.path`` for an environment, and how long its prompts are; loads no weights."""
     from transformers import AutoTokenizer
 
-    from intraskill.runtime.chat import ChatCodec
+    from intraskill.rl.chat import ChatCodec
 
     tokenizer = AutoTokenizer.from_pretrained(policy_directory(config.policy.path), local_files_only=True)
     codec = ChatCodec(tokenizer, environment.tools, system=environment.system)

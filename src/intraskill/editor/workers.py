@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from intraskill.editor.domain import Answer, Job
-from intraskill.environments.boundary import boundary
+from intraskill.environments.protocol import boundary
+from intraskill.llm.client import STOPS, BadAnswerError, JsonClient, Message
 from intraskill.method.randomness import content_hash
-from intraskill.method.skill import Skill
-from intraskill.runtime.llm import STOPS, BadAnswerError, JsonClient, Message
+from intraskill.method.skill.skill import Skill
 
 SEEDS = 2**31
 """Servers that take a seed take at least 31 bits of it."""

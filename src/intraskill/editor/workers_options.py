@@ -6,16 +6,16 @@ from pathlib import Path
 from string import Template
 from typing import Any, TypeVar
 
-from intraskill.config import Config, check
+from intraskill.config.config import Config, check
+from intraskill.config.option import nearest
+from intraskill.config.proposing import ProposerConfig
+from intraskill.llm.budget import limits_of
+from intraskill.llm.client import JsonClient
+from intraskill.llm.endpoint import endpoint_of
 from intraskill.method.errors import ArtifactError, ConfigError, offenders
-from intraskill.method.json_rows import each_row, object_of
-from intraskill.runtime.knobs import nearest
-from intraskill.runtime.llm import JsonClient
-from intraskill.runtime.llm_budget import limits_of
-from intraskill.runtime.llm_endpoint import endpoint_of
-from intraskill.runtime.prompts import LANGUAGES, prompt_text
-from intraskill.runtime.proposer_settings import ProposerConfig
-from intraskill.runtime.run_directory import read_text
+from intraskill.proposers.schema import LANGUAGES, prompt_text
+from intraskill.store.json_rows import each_row, object_of
+from intraskill.store.run_directory import read_text
 
 T = TypeVar("T")
 _OF_ANALYSTS = {

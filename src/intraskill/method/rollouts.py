@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from intraskill.method.skill import Skill, Visible
+from intraskill.method.skill.skill import Skill, Visible
 from intraskill.method.tasks import Task
 
 ContextKind = Literal["skill_free", "assisted", "assisted_empty"]
@@ -111,6 +111,11 @@ class GroupResult:
     def rewards(self) -> tuple[float, ...]:
         """Rewards of the rollouts without a fault, (≤ G,)."""
         return tuple(r.reward for r in self.rollouts if r.reward is not None)
+
+    @property
+    def faulted(self) -> bool:
+        """Whether a rollout broke; such a group is never trained on."""
+        return len(self.rewards) < len(self.rollouts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,13 @@ import shutil
 import sys
 from pathlib import Path
 
-from intraskill.assembly import environment_of, policy_directory
-from intraskill.config import Config
+from intraskill.config.config import Config
+from intraskill.config.learning import described, launched
 from intraskill.editor.trained import trained_editor
 from intraskill.method.errors import IntraSkillError
-from intraskill.provenance import VERSIONED, version_of
-from intraskill.runtime.distributed_settings import described, launched
+from intraskill.rl.start import policy_directory
+from intraskill.rounds.setup import environment_of
+from intraskill.store.provenance import VERSIONED, version_of
 
 FREE_BYTES = 1 << 30
 
@@ -103,8 +104,8 @@ def _disk(config: Config) -> Finding:
 
 
 def _vllm_server(config: Config, url: str) -> Finding:
-    from intraskill.runtime.stateless import SamplingSettings
-    from intraskill.runtime.vllm_client import ServerSettings, VllmClient
+    from intraskill.rl.engines.stateless import SamplingSettings
+    from intraskill.rl.engines.vllm_server import ServerSettings, VllmClient
 
     knobs = config.rollout.vllm
     settings = ServerSettings(knobs.served_model, knobs.version, knobs.api_key_env, patience_s=3.0)

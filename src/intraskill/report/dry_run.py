@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
-from intraskill.assembly import environment_of
-from intraskill.config import Config
+from intraskill.config.config import Config
+from intraskill.config.learning import described, launched
 from intraskill.editor.trained import trained_editor
-from intraskill.factories import call_of
+from intraskill.environments.factories import call_of
 from intraskill.method.errors import counted
 from intraskill.method.tasks import SPLITS
-from intraskill.provenance import draft_of
-from intraskill.run_sizes import check_sizes, limited
-from intraskill.runtime.distributed_settings import described, launched
+from intraskill.rounds.setup import environment_of
+from intraskill.rounds.sizes import check_sizes, limited
+from intraskill.store.provenance import draft_of
 
 TOKENS_PER_SECOND = 620.0
 """Sampled tokens per second of the quickstart, rollouts and updates together, on two cores (experiment_report.md)."""

@@ -6,13 +6,13 @@ from typing import Any
 
 from rich.table import Table
 
-from intraskill.config import Config
-from intraskill.editor.assembly import allowed_actions, limits_of, workbench_of
+from intraskill.config.config import Config
+from intraskill.editor.setup import allowed_actions, limits_of, workbench_of
 from intraskill.method.errors import counted
 from intraskill.report.summary import spending
 from intraskill.report.tables import interval, paid
-from intraskill.runtime.run_directory import read_json
-from intraskill.runtime.tracking import Metrics
+from intraskill.store.metrics import Metrics
+from intraskill.store.run_directory import read_json
 
 
 def editor_plan(config: Config) -> Table:

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from intraskill.gate_findings import Findings, chunk_table, noise_band
-from intraskill.runtime.run_directory import full_disk_is_one_error
-from intraskill.validation import Validation
+from intraskill.rounds.gate.findings import Findings, chunk_table, noise_band
+from intraskill.rounds.gate.run import Validation
+from intraskill.store.run_directory import full_disk_is_one_error
 
 Row = Mapping[str, Any]
 ROW_HEIGHT, MARGIN, GAP, PLOT_WIDTH = 0.46, 0.25, 0.22, 4.6  # inches

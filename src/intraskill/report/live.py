@@ -8,7 +8,7 @@ from typing import Any, Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from intraskill.runtime.llm_budget import Usage
+from intraskill.store.usage import Usage
 
 PLAIN_SECONDS = 10.0
 """Outside a terminal, at most one progress line per so many seconds."""

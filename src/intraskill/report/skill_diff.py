@@ -1,14 +1,23 @@
-"""``skill diff``: two skills side by side, readable in a terminal and, without colours, in a pipe."""
+"""``skill revert``: say what was written, and what happens to it next."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.text import Text
 
-from intraskill.history_diff import Change, SkillDiff, Word, diff_texts, diff_versions
-from intraskill.method.errors import counted
+from intraskill.config.config import unflatten
+from intraskill.history.diff import Change, Revert, SkillDiff, Word, diff_texts, diff_versions
+from intraskill.history.history import History, Version
+from intraskill.method.errors import SkillFormatError, counted
+from intraskill.method.leakage.filter import Firewall
+from intraskill.method.skill.skill import Skill, parse_skill
+from intraskill.proposers.trace2skill import secrets_of
+from intraskill.report.skill_log import shown
 from intraskill.report.skill_source import Source
-from intraskill.report.skill_words import shown
+from intraskill.rounds.setup import environment_of
+from intraskill.store.provenance import plan_record
+from intraskill.store.run_directory import read_text
 
 STYLES = {"added": "green", "removed": "red", "rewritten": "cyan", "merged": "cyan", "split": "cyan", "moved": "blue"}
 
@@ -78,3 +87,54 @@ def _body(words: Sequence[Word], colour: bool) -> Iterator[Text]:
         text.append(f"{before}{shown(run)}{after}", styles[mark])
     for line in text.split("\n", allow_blank=True):
         yield Text.assemble("    ", line)
+
+
+MAX_LINES = 500
+
+
+def lint(path: Path) -> tuple[list[str], Skill | None]:
+    """Return what is wrong with a skill file, one line each, and the skill when it can be read."""
+    text = read_text(path)
+    try:
+        skill = parse_skill(text)
+    except SkillFormatError as error:
+        return [f"{path}: {error}"], None
+    problems = []
+    if len(text.splitlines()) > MAX_LINES:
+        problems.append(f"{path}: {len(text.splitlines())} lines; keep a skill under {MAX_LINES}")
+    problems += [f"{path}: chunk {chunk.title!r} has no body" for chunk in skill.chunks if not chunk.body]
+    found = firewall_beside(path).inspect_skill(skill)
+    problems += [f"{path}: {where}: {rejection}" for where, rejection in found]
+    return problems, skill
+
+
+def firewall_beside(path: Path) -> Firewall:
+    """Return the firewall of the run that a round's skill belongs to; a loose file is checked without secrets."""
+    plan = path.parent.parent / "plan.json"
+    if not plan.exists():
+        return Firewall()
+    return Firewall(secrets_of(environment_of(unflatten(plan_record(plan.parent)["plan"]))))
+
+
+def revert_words(history: History, target: Version, found: Revert) -> str:
+    """Return what a revert wrote and what follows."""
+    lines = [f"Written: {found.path}, {counted(len(found.skill.chunks), 'chunk')}, back to {target.directory.name}:"]
+    lines += [f"  {_words(change)}" for change in found.changes]
+    if found.pending:
+        lines += [
+            "No sealed round has changed. The next round whose gate has not begun takes this file as a person's edit:",
+            "the firewall reads it, and the gate measures every chunk at that round's checkpoint and decides. The old",
+            f"text may lose again. Continue the run to go on; delete {found.path} to call it off.",
+        ]
+    else:
+        lines.append(
+            f"{history.root} has not changed. Start a run from the file with coldstart.draft={found.path.resolve()}"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _words(change: Change) -> str:
+    old, new = (" + ".join(shown(chunk.title) for chunk in side) for side in (change.old, change.new))
+    if change.kind == "moved":
+        return f"moves {new}"
+    return f"puts {new} in place of {old}" if old and new else f"brings back {new}" if new else f"takes out {old}"

@@ -1,16 +1,51 @@
-"""``skill log``: what every round did to the skill, and the life of one chunk, with the numbers that decided it."""
+"""``skill blame``: per line, the round and edit that put it there, who and what speaks for it, and the numbers."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
+from rich.console import Console
 from rich.text import Text
 
-from intraskill.history import History, TriedEdit, Version
+from intraskill.history.history import History, Line, Measured, Origin, TriedEdit, Version, blame, last_measured
 from intraskill.method.errors import counted
-from intraskill.method.proposals import PERSON
-from intraskill.method.skill import ChunkId
-from intraskill.report.skill_words import number, shown, support_words
-from intraskill.runtime.records import to_json
+from intraskill.method.skill.proposals import PERSON
+from intraskill.method.skill.skill import ChunkId
+from intraskill.store.records import to_json
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+WIDTH = 120
+
+
+def number(found: Measured | None) -> str:
+    """Return ``+0.104 ± 0.057``, or a dash for what no gate measured."""
+    return "–" if found is None else f"{found.beta:+.3f} ± {found.se:.3f}"
+
+
+def some(items: Sequence[str], noun: str, limit: int = 3) -> str:
+    """Return ``13 rollouts: a, b, c, …``; empty for none."""
+    if not items:
+        return ""
+    more = ", …" if len(items) > limit else ""
+    return f"{counted(len(items), noun)}: {', '.join(map(shown, items[:limit]))}{more}"
+
+
+def support_words(support: Sequence[str]) -> str:
+    """Return `some` rollouts, or training groups where the evidence was a round's randomised contexts."""
+    return some(support, "rollout" if any("#" in name for name in support) else "group")
+
+
+def shown(text: str) -> str:
+    """Return text whose control characters cannot reach a terminal."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def print_lines(lines: Iterable[Text]) -> None:
+    """Print lines: with colours on a terminal, plain and whole elsewhere."""
+    console = Console(highlight=False)
+    for line in lines:
+        console.print(line, soft_wrap=True)
 
 
 def log_json(history: History) -> list[dict[str, Any]]:
@@ -146,3 +181,101 @@ def _side(version: Version, chunk_id: ChunkId) -> dict[str, Any]:
 def _numbers(version: Version, chunk_id: ChunkId) -> dict[str, Any]:
     found = version.measured.get(chunk_id)
     return {"beta": found and found.beta, "se": found and found.se, "pairs": found and found.pairs}
+
+
+def blame_json(history: History, version: Version, chunk_id: ChunkId | None = None) -> dict[str, Any]:
+    """Return every line with its origin, and every chunk with its newest measurement and exposure."""
+    lines = _wanted(blame(history, version), chunk_id)
+    chunks = [chunk for chunk in version.skill.chunks if chunk_id in (None, chunk.id)]
+    return {
+        "round": version.round_index,
+        "skill": version.skill.hash,
+        "chunks": [
+            {
+                "id": chunk.id,
+                "title": chunk.title,
+                "last_measured": _data(last_measured(history, version, chunk.id)),
+                "exposure": version.exposure.get(chunk.id),
+            }
+            for chunk in chunks
+        ],
+        "lines": [
+            {"line": line.number, "text": line.text, "chunk": line.chunk_id or None, **_origin(history, line.origin)}
+            for line in lines
+        ],
+    }
+
+
+def blame_lines(history: History, version: Version, chunk_id: ChunkId | None = None) -> Iterator[Text]:
+    """Yield the document with a mark per line, and under each chunk what its marks stand for."""
+    lines = _wanted(blame(history, version), chunk_id)
+    marks = {line.number: _mark(line.origin) for line in lines}
+    width = max(map(len, marks.values()), default=0)
+    yield Text(f"{version.directory.name}  {version.skill.hash}", "bold yellow")
+    for held, group in groupby(lines, key=lambda line: line.chunk_id):
+        block = list(group)
+        if held and not block[0].text:
+            yield Text("")
+        for line in block:
+            if line.text or line is not block[0]:
+                yield Text.assemble((f"{marks[line.number]:{width}} ", "cyan"), f"│ {shown(line.text)}")
+        for origin in dict.fromkeys(line.origin for line in block):
+            yield Text(f"{'':{width}}   {_mark(origin)}: {_words(history, origin)}", "dim")
+        if held:
+            last = last_measured(history, version, held)
+            when = f"in round {last.round_index}, {number(last)} on {last.pairs} pairs" if last else "never"
+            yield Text(f"{'':{width}}   last measured {when}; exposure {version.exposure[held]:.2f}", "dim")
+
+
+def _wanted(lines: tuple[Line, ...], chunk_id: ChunkId | None) -> list[Line]:
+    return [line for line in lines if chunk_id in (None, line.chunk_id)]
+
+
+def _mark(origin: Origin) -> str:
+    if origin.edit is None:
+        return f"round {origin.round_index}"
+    name = origin.edit.author if origin.edit.author in ("draft", PERSON) else origin.edit.edit.op
+    return f"round {origin.round_index} {name}"
+
+
+def _words(history: History, origin: Origin) -> str:
+    if origin.edit is None:
+        return "the draft's preamble, which no gate tests" if origin.round_index == 0 else "the preamble was changed"
+    edit, measured = origin.edit.edit, _admission(history, origin)
+    who = {"draft": "text the run started from", PERSON: "a person's edit"}
+    support = "" if origin.edit.author in who else support_words(edit.support)
+    entered = f"entered with {number(measured)}" + (f" on {measured.pairs} pairs" if measured else "")
+    parents = " + ".join(shown(history.chunks[i].title) for i in edit.removes)
+    words = [
+        who.get(origin.edit.author, f"{edit.id} by {origin.edit.author}"),
+        f"in place of {parents}" if parents else "",
+        entered,
+        support,
+        some(origin.edit.calls, "call"),
+    ]
+    return "; ".join(word for word in words if word)
+
+
+def _admission(history: History, origin: Origin) -> Measured | None:
+    version = next(one for one in history.versions if one.round_index == origin.round_index)
+    return version.measured.get(origin.chunk_id)
+
+
+def _origin(history: History, origin: Origin) -> dict[str, Any]:
+    if origin.edit is None:
+        return {"round": origin.round_index, "op": None, "author": "draft" if origin.round_index == 0 else None}
+    return {
+        "round": origin.round_index,
+        "op": origin.edit.edit.op,
+        "author": origin.edit.author,
+        "edit": origin.edit.edit.id,
+        "from": list(origin.edit.edit.removes),
+        "entered_as": origin.chunk_id,
+        "admission": _data(_admission(history, origin)),
+        "support": list(origin.edit.edit.support),
+        "calls": list(origin.edit.calls),
+    }
+
+
+def _data(found: Measured | None) -> Any:
+    return to_json(found)

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from intraskill.history import History, Version, read_history
+from intraskill.history.history import History, Version, read_history
 from intraskill.method.errors import ArtifactError
-from intraskill.method.skill import Chunk, Skill, parse_skill
-from intraskill.runtime.run_directory import is_sealed, read_text, verify
+from intraskill.method.skill.skill import Chunk, Skill, parse_skill
+from intraskill.store.run_directory import is_sealed, read_text, verify
 
 
 @dataclass(frozen=True)

@@ -23,13 +23,13 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from intraskill.earlier_rounds import measured_rounds, query_count
 from intraskill.method.errors import ArtifactError
-from intraskill.method.remeasure import remeasurements, winners_curse
-from intraskill.runtime.llm_budget import SPENDING
-from intraskill.runtime.records import to_json
-from intraskill.runtime.run_directory import finished_rounds, is_sealed, read_json, verify, write_json
-from intraskill.runtime.tracking import Metrics
+from intraskill.method.gate.diagnostics.remeasure import remeasurements, winners_curse
+from intraskill.rounds.earlier_rounds import measured_rounds, query_count
+from intraskill.store.metrics import Metrics
+from intraskill.store.records import to_json
+from intraskill.store.run_directory import finished_rounds, is_sealed, read_json, verify, write_json
+from intraskill.store.usage import SPENDING
 
 
 def summarise(root: Path) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from intraskill.evaluate import Comparison, Evaluation
-from intraskill.runtime.llm_budget import Usage
-from intraskill.runtime.records import to_json
+from intraskill.rounds.evaluate import Comparison, Evaluation
+from intraskill.store.records import to_json
+from intraskill.store.usage import Usage
 
 Row = Mapping[str, Any]
 LOOKED = (

@@ -9,20 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from intraskill.config import Config
-from intraskill.editor.assembly import evidence_limits
+from intraskill.config.config import Config
 from intraskill.editor.domain import Answer, Job, Query, Workbench
-from intraskill.editor.domains.dialogues_files import DialogueTask, read_tasks
+from intraskill.editor.domains.dialogues_files import Database, DialogueTask, load_tools, read_tasks
 from intraskill.editor.domains.dialogues_talk import GREETING, LlmUser, ScriptedUser, Talk, User
-from intraskill.editor.domains.dialogues_tools import Database, load_tools
 from intraskill.editor.domains.task_streams import SPLIT, Attempts, TaskDomain, first_skill
 from intraskill.editor.judges import Criterion, RubricJudge
+from intraskill.editor.setup import evidence_limits
 from intraskill.editor.workers import EndpointWorker, endpoint_hash
 from intraskill.editor.workers_options import client_of, existing, instruction, read_options
+from intraskill.llm.client import JsonClient
 from intraskill.method.errors import ArtifactError, ConfigError, offenders
 from intraskill.method.randomness import content_hash
-from intraskill.runtime.llm import JsonClient
-from intraskill.runtime.run_directory import file_hash, read_text
+from intraskill.store.run_directory import file_hash, read_text
 
 WHERE = "editor.options"
 KNOWN: dict[str, Any] = SPLIT | {

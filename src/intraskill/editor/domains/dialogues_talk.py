@@ -11,12 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from intraskill.editor.domain import Answer, Job
-from intraskill.editor.domains.dialogues_files import DialogueTask
-from intraskill.editor.domains.dialogues_tools import OpenTools, Toolkit
+from intraskill.editor.domains.dialogues_files import DialogueTask, OpenTools, Toolkit
 from intraskill.editor.workers import SEEDS, system_text
 from intraskill.editor.workers_options import instruction
-from intraskill.runtime.llm import JsonClient, Message
-from intraskill.runtime.llm_json import parse
+from intraskill.llm.client import JsonClient, Message, parse
 
 STOPS = ("###STOP###", "###TRANSFER###", "###OUT-OF-SCOPE###")
 GREETING = {"en": "Hello, how can I help you?", "zh": "您好，请问有什么可以帮您？"}

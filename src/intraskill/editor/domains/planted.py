@@ -12,21 +12,78 @@ a feedback code that is wrong one time in eight; drafts of unequal quality come 
 evidence on it is stale and the right edit is none.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from statistics import fmean
+from typing import Literal
 
-from intraskill.config import Config
+from intraskill.config.config import Config
 from intraskill.editor.domain import Answer, Job, Part, Query, Stream, Workbench
-from intraskill.editor.domains.planted_rules import CASES, TOPICS, Quality, Rule, read_rule, rule_chunk
+from intraskill.editor.evidence import Unit
 from intraskill.editor.workers_options import read_options
 from intraskill.method.errors import ConfigError, SplitError
-from intraskill.method.evidence import Unit
-from intraskill.method.firewall import Secrets
+from intraskill.method.leakage.filter import Secrets
 from intraskill.method.randomness import content_hash, shuffled, uniform
-from intraskill.method.skill import Chunk, Skill
+from intraskill.method.skill.skill import Chunk, Skill
+
+Quality = Literal["general", "vague", "narrow", "harmful"]
+TOPICS = (
+    "colour", "size", "brand", "budget", "delivery", "gift wrap", "warranty", "material", "returns", "voltage",
+    "quantity", "seller", "coupon", "address", "invoice", "fabric", "battery", "language", "edition", "weight",
+)  # fmt: skip
+CASES = ("red", "blue", "small", "large", "monday", "paris", "cotton", "steel", "seven", "twelve")
+_GENERAL = ("Read the {topic} in the request and choose by it.", "Always match the {topic} that the request states.")
+_VAGUE = ("Think about the {topic}.", "Keep the {topic} in mind.")
+_NARROW = ("When the {topic} is {case}, choose {case}.", "For {topic} take {case}.")
+_HARMFUL = ("Take the first one, whatever the {topic} is.", "Never look at the {topic}.")
+_TEXTS: dict[Quality, tuple[str, ...]] = {
+    "general": _GENERAL,
+    "vague": _VAGUE,
+    "narrow": _NARROW,
+    "harmful": _HARMFUL,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a text is worth: its topic, its quality, and for a narrow one its case."""
+
+    topic: str
+    quality: Quality
+    case: str = ""
+
+
+def rule_chunk(topic: str, quality: Quality, variant: int, case: str = "") -> Chunk:
+    """Return a rule's text in one of its two wordings."""
+    return Chunk(f"{topic.capitalize()} rule", _TEXTS[quality][variant % 2].format(topic=topic, case=case))
+
+
+def read_rule(chunk: Chunk) -> Rule | None:
+    """Return what a chunk is worth, read off its words; ``None`` when it is about no topic.
+
+    A text in other words than these that names a topic counts as vague: the planted worker understands half of it.
+    """
+    known = _catalogue().get(chunk.body)
+    if known is not None:
+        return known
+    words = re.sub(r"[^a-z]+", " ", f"{chunk.title} {chunk.body}".lower())
+    topic = next((topic for topic in TOPICS if f" {topic} " in f" {words} "), None)
+    return None if topic is None else Rule(topic, "vague")
+
+
+@cache
+def _catalogue() -> dict[str, Rule]:
+    found: dict[str, Rule] = {}
+    for quality in _TEXTS:
+        for topic in TOPICS:
+            for variant in (0, 1):
+                for case in CASES if quality == "narrow" else ("",):
+                    found[rule_chunk(topic, quality, variant, case).body] = Rule(topic, quality, case)
+    return found
+
 
 CONDITIONS = ("missing", "vague", "harmful", "clash", "fine")
 FEEDBACK = {"missing": "missed", "vague": "unclear", "harmful": "misled", "clash": "clash", "fine": "slip"}

@@ -13,26 +13,34 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from intraskill.assembly import policy_directory
-from intraskill.config import Config
-from intraskill.editor.assembly import evidence_limits
+from intraskill.config.config import Config
 from intraskill.editor.domain import Job, Part, Query, Stream, Workbench
-from intraskill.editor.domains.shop_episodes import Episodes
 from intraskill.editor.domains.shop_rules import drafts, first_skill, rules_of, shopper_reward
-from intraskill.editor.domains.shop_tasks import ANCHORS, EVIDENCE, PROBES, anchors_like, plain_shop, query_of, tasks_of
-from intraskill.editor.domains.shop_worker import ShopVerifier, ShopWorker
+from intraskill.editor.domains.shop_worker import (
+    ANCHORS,
+    EVIDENCE,
+    PROBES,
+    Episodes,
+    ShopVerifier,
+    ShopWorker,
+    anchors_like,
+    plain_shop,
+    query_of,
+    tasks_of,
+)
+from intraskill.editor.evidence import EvidenceLimits, Unit, experience_unit, spelt
+from intraskill.editor.setup import evidence_limits
 from intraskill.editor.workers_options import read_options
 from intraskill.environments.shopworld.plain.generate import PRESETS
 from intraskill.environments.shopworld.reward import REWARD_PARTS
 from intraskill.environments.shopworld.secrets import shop_secrets
 from intraskill.method.errors import ConfigError, SplitError, offenders
-from intraskill.method.evidence import EvidenceLimits, Unit, experience_unit, spelt
-from intraskill.method.firewall import Secrets
+from intraskill.method.leakage.filter import Secrets
 from intraskill.method.randomness import child_seed, content_hash, shuffled
 from intraskill.method.rollouts import Rollout
-from intraskill.method.skill import Skill
-from intraskill.runtime.analyst_rules import findings_of
-from intraskill.runtime.shop_evidence import Vocabulary, read_vocabulary
+from intraskill.method.skill.skill import Skill
+from intraskill.proposers.rules import Vocabulary, findings_of, read_vocabulary
+from intraskill.rl.start import policy_directory
 
 WHERE = "editor.options"
 WORKER = "tiny"

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from functools import lru_cache
 from statistics import fmean
 
-from intraskill.editor.domains.shop_tasks import plain_shop
+from intraskill.editor.domains.shop_worker import plain_shop
 from intraskill.environments.shopworld.lessons import HARMFUL, TAUGHT, USEFUL, USELESS
 from intraskill.method.randomness import shuffled
-from intraskill.method.skill import Chunk, Skill
-from intraskill.runtime.analyst_rules import mechanism_of
-from intraskill.runtime.demonstrations import Draw, draw_chunk, negated_chunk
-from intraskill.runtime.probes import shop
+from intraskill.method.skill.skill import Chunk, Skill
+from intraskill.proposers.rules import mechanism_of
+from intraskill.recipes.demonstrations import Draw, draw_chunk, negated_chunk
+from intraskill.recipes.tiny_policy import shop
 
 PREAMBLE = "# Shopping skill"
 HARMFUL_RATE, USELESS_RATE = 0.5, 0.5

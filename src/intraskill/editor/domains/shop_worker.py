@@ -6,21 +6,136 @@ skill, was ended by the agent's own doing: the shop pays nothing for it, as ever
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from intraskill.editor.domain import Answer, Job, Query
-from intraskill.editor.domains.shop_tasks import PAGE_SIZE, plain_shop
-from intraskill.method.randomness import content_hash
+from intraskill.editor.domain import Answer, Job, Query, Worker
+from intraskill.environments.protocol import boundary
+from intraskill.environments.shopworld import ShopWorld
+from intraskill.method.errors import NothingToLearnError, counted
+from intraskill.method.randomness import Address, content_hash, shuffled
 from intraskill.method.rollouts import Episode, Rollout
-from intraskill.runtime.records import lean
-from intraskill.runtime.rollout import RolloutLimits, run_episodes
-from intraskill.runtime.run_directory import file_hash
+from intraskill.method.tasks import Split, Task
+from intraskill.rl.rollout import RolloutLimits, run_episodes
+from intraskill.store.records import from_json, lean, to_json
+from intraskill.store.run_directory import PartialLog, file_hash, make_directory
 
 if TYPE_CHECKING:
-    from intraskill.runtime.chat import ChatCodec
-    from intraskill.runtime.torch_engine import TorchEngine
+    from intraskill.rl.chat import ChatCodec
+    from intraskill.rl.engines.torch_engine import TorchEngine
+
+
+PAGE_SIZE = 4
+ALIKE = ("axes", "soft")
+"""Features that a failed task and its anchors share: how many options there are, how much only the profile tells."""
+EVIDENCE: Split = "train"
+ANCHORS: Split = "skill_validation"
+PROBES: Split = "test"
+
+
+@lru_cache(maxsize=4)
+def plain_shop(preset: str, world: int) -> ShopWorld:
+    """Return a shop as the tiny policy can read it; built once."""
+    return ShopWorld(preset, world, language="plain", page_size=PAGE_SIZE)
+
+
+@lru_cache(maxsize=16)
+def tasks_of(preset: str, world: int, split: Split) -> dict[str, Task]:
+    """Return query id → task of one split."""
+    return {f"world-{world}/{task.id}": task for task in plain_shop(preset, world).tasks(split)}
+
+
+def query_of(preset: str, world: int, query_id: str) -> Query | None:
+    """Return the query of a world's task, ``None`` where the world has none of this id."""
+    for split in (EVIDENCE, ANCHORS, PROBES):
+        if task := tasks_of(preset, world, split).get(query_id):
+            asked = plain_shop(preset, world).shop_task(task.id)
+            text = asked.request if asked.persona is None else f"{asked.request}\n{asked.persona}"
+            return Query(query_id, text, {"world": world, "task": task})
+    return None
+
+
+def anchors_like(preset: str, world: int, query_id: str, count: int, *where: Address) -> tuple[str, ...]:
+    """Return queries on which to try what a failed train task taught: those like it first, in a drawn order.
+
+    Args:
+        preset: size of the world.
+        world: its seed.
+        query_id: the failed task.
+        count: at most how many.
+        where: address of the draw.
+    """
+    failed, others = tasks_of(preset, world, EVIDENCE)[query_id], tasks_of(preset, world, ANCHORS)
+    order = shuffled(others, world, "anchors", query_id, *where)
+    return tuple(sorted(order, key=lambda other: _kind(others[other]) != _kind(failed))[:count])
+
+
+def _kind(task: Task) -> tuple[str, ...]:
+    return tuple(task.features[name] for name in ALIKE)
+
+
+ATTEMPTS = 2
+EPISODE_BATCH = 256
+"""Episodes between two writes: what a killed run loses at most."""
+Key = tuple[str, str, int, str]
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """Episodes under (skill hash, query, seed, worker's version).
+
+    Attributes:
+        worker: plays them; its answers hold a ``rollout``.
+        path: where they are kept.
+    """
+
+    worker: Worker
+    path: Path
+
+    def of(self, jobs: Sequence[Job]) -> tuple[Rollout | None, ...]:
+        """Return the episode of every job, in order; ``None`` for one that only faulted.
+
+        Raises:
+            NothingToLearnError: when there are jobs and every one of them faulted.
+        """
+        make_directory(self.path.parent)
+        log = PartialLog(self.path)
+        known: dict[Key, Rollout] = {}
+        for row in log.keep(2**62):
+            known[row["skill"], row["query"], row["seed"], row["by"]] = from_json(Rollout, row["rollout"], self.path)
+        faults: list[str] = []
+        for _ in range(ATTEMPTS):
+            missing = [job for job in jobs if self._key(job) not in known]
+            for start in range(0, len(missing), EPISODE_BATCH):
+                faults += self._play(missing[start : start + EPISODE_BATCH], known, log)
+        if jobs and not any(self._key(job) in known for job in jobs):
+            raise NothingToLearnError(
+                f"none of {counted(len(jobs), 'episode')} for evidence has a reward, first: {faults[0]}; mend that "
+                "and run the same command again"
+            )
+        return tuple(known.get(self._key(job)) for job in jobs)
+
+    def _play(self, jobs: Sequence[Job], known: dict[Key, Rollout], log: PartialLog) -> list[str]:
+        """Play and keep some jobs; return what went wrong."""
+        answers: Sequence[Answer] = ()
+        with boundary("worker") as crossing:
+            answers = self.worker.answer(jobs)
+        if crossing.fault is not None:
+            return [crossing.fault]
+        rows = []
+        for job, answer in zip(jobs, answers, strict=True):
+            if answer.fault is None:
+                key = self._key(job)
+                known[key] = answer.facts["rollout"]
+                named = dict(zip(("skill", "query", "seed", "by"), key, strict=True))
+                rows.append(named | {"rollout": to_json(known[key])})
+        log.append(rows)
+        return [answer.fault for answer in answers if answer.fault is not None]
+
+    def _key(self, job: Job) -> Key:
+        return job.skill.hash, job.query.id, job.seed, self.worker.version
+
 
 MAX_TURNS, MAX_NEW_TOKENS, MAX_CONTEXT = 8, 16, 1024
 """The limits that the tiny policy was trained for; the context has room for skills that grow."""
@@ -76,9 +191,9 @@ class ShopWorker:
         from transformers.utils import logging
 
         from intraskill.environments.shopworld.session import shop_tools
-        from intraskill.runtime.chat import ChatCodec
-        from intraskill.runtime.policy import load_policy
-        from intraskill.runtime.torch_engine import TorchEngine
+        from intraskill.rl.chat import ChatCodec
+        from intraskill.rl.engines.torch_engine import TorchEngine
+        from intraskill.rl.policy import load_policy
 
         logging.disable_progress_bar()
         torch.set_num_threads(self.threads)

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from intraskill.editor.domain import Answer, Job, Part, Query, Stream, Verifier, Worker
+from intraskill.editor.evidence import EvidenceLimits, experience_unit
 from intraskill.editor.trials import Trials
 from intraskill.method.errors import ArtifactError, ConfigError, SplitError, counted, offenders
-from intraskill.method.evidence import EvidenceLimits, experience_unit
-from intraskill.method.firewall import Secrets
+from intraskill.method.leakage.filter import Secrets
 from intraskill.method.randomness import child_seed, content_hash, shuffled
 from intraskill.method.rollouts import Rollout
-from intraskill.method.skill import Skill, parse_skill
-from intraskill.runtime.run_directory import make_directory, read_jsonl, read_text, write_jsonl
-from intraskill.runtime.trajectories import read_trajectories
+from intraskill.method.skill.skill import Skill, parse_skill
+from intraskill.proposers.trajectories import read_trajectories
+from intraskill.store.run_directory import make_directory, read_jsonl, read_text, write_jsonl
 
 EMPTY = Skill("")
 SPLIT = {"seed": 0, "held_out": 0.25, "probes": 0.5}
@@ -59,7 +59,7 @@ class Attempts:
     """Earlier attempts at tasks: read from a file of trajectories, or made once with the empty skill and kept.
 
     Attributes:
-        recorded: file of trajectories (`intraskill.runtime.trajectories`); ``None`` makes them.
+        recorded: file of trajectories (`intraskill.proposers.trajectories`); ``None`` makes them.
         kept: where those that are made stand.
         worker: makes them.
         verifier: scores them.

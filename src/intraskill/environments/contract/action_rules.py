@@ -3,11 +3,10 @@
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from intraskill.environments.boundary import boundary
 from intraskill.environments.contract.play import call, session_of
 from intraskill.environments.contract.rule import Broken, Complaints, Probe, Rule, Skipped
 from intraskill.environments.contract.world_rules import raises
-from intraskill.environments.protocol import Opening, Outcome, ToolSpec
+from intraskill.environments.protocol import Opening, Outcome, ToolSpec, boundary
 from intraskill.method.errors import EnvironmentFault, SplitError
 
 EXECUTED = "executed"

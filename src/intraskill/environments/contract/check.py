@@ -4,10 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from intraskill.environments.boundary import boundary
 from intraskill.environments.contract import action_rules, page_rules, repeat_rules, reward_rules, world_rules
 from intraskill.environments.contract.rule import Broken, Probe, Rule, Skipped
-from intraskill.environments.protocol import Environment
+from intraskill.environments.protocol import Environment, boundary
 from intraskill.method.errors import IntraSkillError
 
 Status = Literal["ok", "violated", "skipped"]

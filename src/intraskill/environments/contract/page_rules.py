@@ -4,10 +4,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from intraskill.environments.boundary import boundary
 from intraskill.environments.contract.play import listed_actions
 from intraskill.environments.contract.rule import Broken, Complaints, Probe, Rule
 from intraskill.environments.leaks import leaks
+from intraskill.environments.protocol import boundary
 from intraskill.environments.shopworld.search import tokenize
 from intraskill.environments.shopworld.world import Shop
 

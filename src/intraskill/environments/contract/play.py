@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from intraskill.environments.boundary import boundary
-from intraskill.environments.protocol import Environment, Opening, Outcome, Session, ToolSpec
+from intraskill.environments.protocol import Environment, Opening, Outcome, Session, ToolSpec, boundary
 from intraskill.method.randomness import Address, shuffled, uniform
 
 MAX_ACTIONS = 40

@@ -5,7 +5,7 @@ import math
 from intraskill.environments.contract.play import session_of
 from intraskill.environments.contract.rule import Broken, Complaints, Probe, Rule, Skipped
 from intraskill.environments.protocol import Outcome
-from intraskill.method.pairing_audit import MAIN_PART
+from intraskill.method.gate.pairs import MAIN_PART
 
 REASONS = ("action_limit", "generation_length")
 

@@ -5,11 +5,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from intraskill.environments.boundary import boundary
 from intraskill.environments.contract.play import session_of
 from intraskill.environments.contract.rule import Broken, Complaints, Probe, Rule, Skipped
+from intraskill.environments.protocol import boundary
 from intraskill.method.errors import SplitError
-from intraskill.method.pairing_audit import MAIN_PART
+from intraskill.method.gate.pairs import MAIN_PART
 from intraskill.method.tasks import SPLITS, Split, Task
 
 JSON_TYPES = {"string", "integer", "number", "boolean", "array", "object", "null"}

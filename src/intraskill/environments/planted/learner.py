@@ -10,13 +10,13 @@ from intraskill.environments.planted.world import PlantedWorld, parts_of
 from intraskill.method.errors import CheckpointError
 from intraskill.method.randomness import content_hash, uniform
 from intraskill.method.rollouts import Episode, GroupResult, Rollout, Turn
-from intraskill.method.skill import ChunkId
+from intraskill.method.skill.skill import ChunkId
 
 STATE_FILE = "planted_state.json"
 
 
 class PlantedLearner:
-    """Acts and learns in a planted world; an `intraskill.runtime.learner.Learner`. Its weights are the a_j."""
+    """Acts and learns in a planted world; an `intraskill.rl.learner.Learner`. Its weights are the a_j."""
 
     def __init__(self, world: PlantedWorld) -> None:
         self.world = world

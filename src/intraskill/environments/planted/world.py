@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from intraskill.environments.protocol import Opening, Outcome, ToolSpec
-from intraskill.method.edits import Edit
 from intraskill.method.errors import ConfigError, SplitError, offenders
-from intraskill.method.proposals import Proposal
 from intraskill.method.randomness import content_hash, uniform
 from intraskill.method.rollouts import Rollout
-from intraskill.method.skill import Chunk, ChunkId, Skill, Visible
+from intraskill.method.skill.edits import Edit
+from intraskill.method.skill.proposals import Proposal
+from intraskill.method.skill.skill import Chunk, ChunkId, Skill, Visible
 from intraskill.method.tasks import SPLITS, Split, Task
 
 

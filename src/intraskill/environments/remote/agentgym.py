@@ -7,12 +7,17 @@ import json
 from typing import Any
 
 from intraskill.environments.remote.episode import UNSTATED, Episode, Identity, require_version, unit
-from intraskill.environments.remote.faults import RemoteFault
 from intraskill.environments.remote.lease import identity_of
-from intraskill.environments.remote.pages import TextPage, split_parts, without_request
-from intraskill.environments.remote.settings import RemoteSettings
-from intraskill.environments.remote.text_shop import Reply, SlotNumbers, Start, TextEpisode
-from intraskill.environments.remote.transport import Request, Transport
+from intraskill.environments.remote.pages import (
+    Reply,
+    SlotNumbers,
+    Start,
+    TextEpisode,
+    TextPage,
+    split_parts,
+    without_request,
+)
+from intraskill.environments.remote.transport import RemoteFault, RemoteSettings, Request, Transport
 from intraskill.environments.remote.wire import HEALTH_ROUTE, PURCHASE, SEP
 from intraskill.environments.shopworld.strings import strings_of
 

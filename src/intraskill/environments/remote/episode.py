@@ -7,12 +7,12 @@ from typing import Any, Protocol
 
 from intraskill.environments.leaks import leaks
 from intraskill.environments.protocol import Opening, Outcome
-from intraskill.environments.remote.faults import RemoteFault
+from intraskill.environments.remote.transport import RemoteFault
 from intraskill.environments.remote.wire import SEP
 from intraskill.environments.shopworld.strings import strings_of
 from intraskill.environments.tool_calls import ToolCall
 from intraskill.method.errors import offenders
-from intraskill.method.pairing_audit import MAIN_PART
+from intraskill.method.gate.pairs import MAIN_PART
 
 UNSTATED = "unstated"
 VERSIONED = ("environment", "observation")

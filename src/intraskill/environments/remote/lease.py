@@ -19,13 +19,11 @@ from intraskill.environments.remote.episode import (
     unit,
     with_notice,
 )
-from intraskill.environments.remote.faults import RemoteFault
-from intraskill.environments.remote.settings import RemoteSettings
-from intraskill.environments.remote.transport import Request, Transport
+from intraskill.environments.remote.transport import RemoteFault, RemoteSettings, Request, Transport
 from intraskill.environments.remote.wire import HEALTH_ROUTE, PURCHASE, SHOP_ROUTE
 from intraskill.environments.shopworld.reward import REWARD_PARTS
 from intraskill.environments.tool_calls import ToolCall
-from intraskill.method.pairing_audit import MAIN_PART
+from intraskill.method.gate.pairs import MAIN_PART
 
 REWARDS = ("reward", "reward_detail")
 """Private keys that every reply has beside the page; any other one may stand there only once the episode is over."""

@@ -18,12 +18,17 @@ from intraskill.environments.remote.episode import (
     require_version,
     unit,
 )
-from intraskill.environments.remote.faults import RemoteFault
 from intraskill.environments.remote.lease import identity_of
-from intraskill.environments.remote.pages import TextPage, split_parts, without_request
-from intraskill.environments.remote.settings import RemoteSettings
-from intraskill.environments.remote.text_shop import Reply, SlotNumbers, Start, TextEpisode
-from intraskill.environments.remote.transport import Request, Transport
+from intraskill.environments.remote.pages import (
+    Reply,
+    SlotNumbers,
+    Start,
+    TextEpisode,
+    TextPage,
+    split_parts,
+    without_request,
+)
+from intraskill.environments.remote.transport import RemoteFault, RemoteSettings, Request, Transport
 from intraskill.environments.remote.wire import BUTTONS_FOOTER, HEALTH_ROUTE, PURCHASE, SEARCH_FOOTER, SEP, SHOP_ROUTE
 from intraskill.environments.shopworld.reward import REWARD_PARTS
 from intraskill.environments.shopworld.strings import strings_of

@@ -11,13 +11,10 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from intraskill.environments.boundary import boundary
+from intraskill.environments.protocol import boundary
 from intraskill.environments.remote.wire import BAD_REQUEST
-from intraskill.environments.serve.agentgym_dialect import AgentGymDialect
-from intraskill.environments.serve.desk import Desk
-from intraskill.environments.serve.lease_dialect import LeaseDialect
-from intraskill.environments.serve.programme import Programme
-from intraskill.environments.serve.refusal import SERVER_ERROR, Refusal
+from intraskill.environments.serve.desk import SERVER_ERROR, Desk, Programme, Refusal
+from intraskill.environments.serve.dialects import AgentGymDialect, LeaseDialect
 from intraskill.environments.shopworld.world import Shop
 from intraskill.method.errors import ConfigError
 from intraskill.method.tasks import OPENED

@@ -8,8 +8,9 @@ from intraskill.environments.shop_files.loaded import Loaded
 from intraskill.environments.shop_files.shopsimulator_rows import load_shopsimulator
 from intraskill.environments.shop_files.webshop_rows import load_webshop
 from intraskill.environments.shopworld.splits import assign_splits, linked_components
+from intraskill.environments.shopworld.stock import Settings
 from intraskill.environments.shopworld.task import ShopTask
-from intraskill.environments.shopworld.world import Settings, Shop
+from intraskill.environments.shopworld.world import Shop
 from intraskill.method.errors import ConfigError
 from intraskill.method.tasks import Split
 

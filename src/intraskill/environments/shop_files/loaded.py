@@ -8,10 +8,10 @@ from typing import Literal
 
 from intraskill.environments.shop_files.fields import UnusableError
 from intraskill.environments.shopworld.catalogue import Catalogue, Product
-from intraskill.environments.shopworld.oracle import closest
+from intraskill.environments.shopworld.proof import closest
 from intraskill.environments.shopworld.reward import Goal, matches, normalize
+from intraskill.environments.shopworld.stock import SCORERS
 from intraskill.environments.shopworld.task import ShopTask
-from intraskill.environments.shopworld.world import SCORERS
 from intraskill.method.errors import ConfigError, counted, offenders
 
 

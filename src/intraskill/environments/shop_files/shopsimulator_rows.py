@@ -16,12 +16,12 @@ from intraskill.environments.shop_files.fields import (
     axes_of,
     category_of,
     prices_of,
+    read_rows,
     structure_of,
     text_of,
     texts_of,
     variants,
 )
-from intraskill.environments.shop_files.json_files import read_rows
 from intraskill.environments.shop_files.loaded import Ledger, Loaded, features_of, goal_of, goal_options
 from intraskill.environments.shopworld.budget import budget_of
 from intraskill.environments.shopworld.catalogue import Product

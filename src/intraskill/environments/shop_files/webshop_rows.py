@@ -14,11 +14,12 @@ from intraskill.environments.shop_files.fields import (
     axes_of,
     category_of,
     prices_of,
+    read_mapping,
+    read_rows,
     text_of,
     texts_of,
     variants,
 )
-from intraskill.environments.shop_files.json_files import read_mapping, read_rows
 from intraskill.environments.shop_files.loaded import Ledger, Loaded, features_of, goal_of, goal_options
 from intraskill.environments.shopworld.catalogue import Product
 from intraskill.environments.shopworld.task import ShopTask

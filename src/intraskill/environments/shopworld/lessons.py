@@ -9,7 +9,7 @@ import itertools
 from functools import lru_cache
 
 from intraskill.method.randomness import shuffled
-from intraskill.method.skill import Chunk
+from intraskill.method.skill.skill import Chunk
 
 Parts = tuple[tuple[str, ...], ...]
 

@@ -1,21 +1,47 @@
 """The proof that a world is fair: every task can be solved, its product can be found, and no text gives it away."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 from intraskill.environments.shopworld.catalogue import Catalogue
-from intraskill.environments.shopworld.oracle import Oracle
-from intraskill.environments.shopworld.reward import normalize
+from intraskill.environments.shopworld.reward import Goal, matches, normalize
 from intraskill.environments.shopworld.search import SearchIndex
-from intraskill.environments.shopworld.session import PARAMETERS
+from intraskill.environments.shopworld.session import PARAMETERS, ShopSession
+from intraskill.environments.shopworld.stock import Stock
+from intraskill.environments.shopworld.strings import STRINGS, Strings
 from intraskill.environments.shopworld.task import ShopTask
-from intraskill.environments.tool_calls import write_call
+from intraskill.environments.tool_calls import ToolCall, write_call
 from intraskill.method.errors import EnvironmentFault, offenders
 from intraskill.method.tasks import SPLITS
 
-if TYPE_CHECKING:
-    from intraskill.environments.shopworld.world import Shop
+
+class Oracle:
+    """Buys the gold product; proves at build time that a task can be solved."""
+
+    def __init__(self, goal: Goal, words: Strings = STRINGS["plain"]) -> None:
+        self._goal, self._words = goal, words
+        self.query = f"{goal.title} {' '.join(goal.attributes)}"
+
+    def act(self, state: dict[str, Any]) -> ToolCall:
+        """Return the next call."""
+        if state["page_type"] == "search_home":
+            return ToolCall("search", self.query)
+        if state["page_type"] == "search_results":
+            shown = self._goal.product_id in state["actions"]
+            return ToolCall("click", self._goal.product_id if shown else self._words.next)
+        for axis in state["missing_option_axes"]:
+            value = closest(state["available_options"][axis], self._goal.options.get(axis))
+            return ToolCall("click", f"{axis}={value}")
+        return ToolCall("click", self._words.buy)
+
+
+def closest(offered: Sequence[str], wanted: str | None) -> str:
+    """Return the offered value to choose for a wanted one: the same, else one that scores as it, else the first."""
+    if wanted is None:
+        return offered[0]
+    return wanted if wanted in offered else next((value for value in offered if matches(value, wanted)), offered[0])
+
 
 FOUND_WITHIN = 150
 ORACLE_ACTIONS = 8
@@ -54,7 +80,7 @@ def flaws_of(task: ShopTask, catalogue: Catalogue, index: SearchIndex) -> Iterat
         yield f"its product is not among the first {FOUND_WITHIN} results of its instruction"
 
 
-def prove(shop: "Shop") -> Proof:
+def prove(shop: Stock) -> Proof:
     """Check every task of a shop and play it with an oracle.
 
     Raises:
@@ -82,9 +108,9 @@ def prove(shop: "Shop") -> Proof:
     )
 
 
-def oracle_actions(shop: "Shop", task_id: str) -> int | None:
+def oracle_actions(shop: Stock, task_id: str) -> int | None:
     """Return how many actions an oracle takes to full success; ``None`` when 8 are not enough."""
-    session, oracle = shop.open(), Oracle(shop.shop_task(task_id).goal, shop.strings)
+    session, oracle = ShopSession(shop), Oracle(shop.shop_task(task_id).goal, shop.strings)
     session.reset(task_id)
     for taken in range(1, ORACLE_ACTIONS + 1):
         call = oracle.act(session.state)

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from intraskill.environments.shopworld.task import ShopTask
 from intraskill.environments.shopworld.world import Shop
-from intraskill.method.firewall import Secrets
-from intraskill.method.firewall_prices import stated_amounts
+from intraskill.method.leakage.filter import Secrets
+from intraskill.method.leakage.rules import stated_amounts
 from intraskill.method.tasks import SPLITS
 
 

@@ -11,12 +11,12 @@ from intraskill.environments.protocol import Opening, Outcome, ToolSpec
 from intraskill.environments.shopworld.catalogue import Product
 from intraskill.environments.shopworld.render import render
 from intraskill.environments.shopworld.reward import REWARD_PARTS
+from intraskill.environments.shopworld.stock import Stock
 from intraskill.environments.tool_calls import ToolCall, read_call
-from intraskill.method.pairing_audit import MAIN_PART
+from intraskill.method.gate.pairs import MAIN_PART
 
 if TYPE_CHECKING:
     from intraskill.environments.shopworld.task import ShopTask
-    from intraskill.environments.shopworld.world import Shop
 
 PARAMETERS = {"search": "query", "click": "value"}
 _DESCRIPTIONS = {"search": "Search the shop.", "click": "Click a listed action."}
@@ -49,7 +49,7 @@ class Snapshot:
 class ShopSession:
     """A single-use session; see `intraskill.environments.protocol.Session`."""
 
-    def __init__(self, world: "Shop") -> None:
+    def __init__(self, world: Stock) -> None:
         self._world = world
         self._words = world.strings
         self._task: ShopTask | None = None

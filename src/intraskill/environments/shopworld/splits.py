@@ -12,16 +12,13 @@ read them as disjoint in products and requests, and in no persona of more than t
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from intraskill.environments.shopworld.reward import normalize
 from intraskill.environments.shopworld.task import ShopTask
 from intraskill.method.errors import SplitError, offenders
 from intraskill.method.randomness import content_hash, uniform
 from intraskill.method.tasks import Split
-
-if TYPE_CHECKING:
-    from intraskill.environments.shopworld.world import Shop
 
 SHARES: tuple[tuple[Split, float], ...] = (
     ("test", 0.20),
@@ -98,18 +95,18 @@ def manifest(tasks: Sequence[ShopTask], catalogue_hash: str) -> dict[str, object
     return {"catalogue": catalogue_hash, "splits": ids, "hash": content_hash(catalogue_hash, ids)}
 
 
-def check_manifest(found: Mapping[str, object], world: "Shop") -> None:
+def check_manifest(found: Mapping[str, object], own: Mapping[str, object]) -> None:
     """Refuse a manifest that is not this world's.
 
     Args:
         found: a manifest as `Shop.manifest` gives it, from a file say.
-        world: the shop that its tasks are to be taken from.
+        own: the manifest of the shop that its tasks are to be taken from.
 
     Raises:
         SplitError: for another catalogue, an id in two splits, ids that the world does not hold in that split, or
             content that does not fit its hash.
     """
-    own, splits = world.manifest, found.get("splits")
+    splits = found.get("splits")
     if not isinstance(splits, Mapping) or not all(
         isinstance(ids, list) and all(isinstance(task_id, str) for task_id in ids) for ids in splits.values()
     ):

@@ -11,11 +11,9 @@ from dataclasses import dataclass, replace
 from intraskill.environments.shopworld.catalogue import Catalogue
 from intraskill.environments.shopworld.market.draws import Draws
 from intraskill.environments.shopworld.market.goods import Item, brands_of_domains, items_of_noun
-from intraskill.environments.shopworld.market.personas import write_persona
-from intraskill.environments.shopworld.market.requests import Wish, draw_wish, write_request
+from intraskill.environments.shopworld.market.people import Wish, draw_wish, write_persona, write_request
 from intraskill.environments.shopworld.market.words import LANGUAGES, Words, lines_of, words_of
-from intraskill.environments.shopworld.oracle import Oracle
-from intraskill.environments.shopworld.proof import flaws_of
+from intraskill.environments.shopworld.proof import Oracle, flaws_of
 from intraskill.environments.shopworld.reward import Goal, budget_of, score
 from intraskill.environments.shopworld.search import SearchIndex
 from intraskill.environments.shopworld.task import ShopTask

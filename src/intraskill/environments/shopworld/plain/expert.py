@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from intraskill.environments.protocol import Opening
-from intraskill.environments.shopworld.plain.vocabulary import BRANDS, COLORS, DOMAINS
+from intraskill.environments.shopworld.plain.generate import BRANDS, COLORS, DOMAINS
 from intraskill.environments.shopworld.strings import STRINGS
 from intraskill.environments.tool_calls import ToolCall
 from intraskill.method.errors import ConfigError

@@ -4,16 +4,154 @@
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from intraskill.environments.shopworld.catalogue import Catalogue, OptionValue, Product
-from intraskill.environments.shopworld.plain.requests import TaskText, write_request
-from intraskill.environments.shopworld.plain.vocabulary import BRANDS, COLORS, DOMAINS, Domain
 from intraskill.environments.shopworld.reward import Goal, budget_of
 from intraskill.environments.shopworld.task import ShopTask
 from intraskill.method.errors import ConfigError
 from intraskill.method.randomness import shuffled, uniform
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """One department.
+
+    Attributes:
+        name: first category node.
+        aisles: second category node → product types (head nouns).
+        facets: facet name → its possible values; a product has one value of each.
+        sizes: values of the size axis.
+    """
+
+    name: str
+    aisles: dict[str, tuple[str, ...]]
+    facets: dict[str, tuple[str, ...]]
+    sizes: tuple[str, ...]
+
+
+COLORS = ("red", "blue", "green", "black", "white", "pink", "grey", "brown")
+
+BRANDS = (
+    "nova", "lumen", "zephyr", "orbit", "alpine", "terra", "vesta", "kestrel",
+    "marlow", "juniper", "saffron", "cobalt", "onyx", "tundra", "bramble", "corvus",
+)  # fmt: skip
+
+DOMAINS = (
+    Domain(
+        "clothing",
+        {"outerwear": ("jacket", "coat", "hoodie"), "basics": ("shirt", "sweater", "trousers")},
+        {
+            "material": ("cotton", "wool", "linen", "fleece", "denim"),
+            "feature": ("waterproof", "windproof", "stretchy", "breathable", "washable"),
+            "style": ("vintage", "casual", "formal", "sporty"),
+            "fit": ("slim", "loose", "cropped", "straight"),
+        },
+        ("small", "medium", "large"),
+    ),
+    Domain(
+        "kitchen",
+        {"drinkware": ("mug", "bottle", "teapot"), "cookware": ("pan", "kettle", "bowl")},
+        {
+            "material": ("ceramic", "steel", "glass", "bamboo", "copper"),
+            "feature": ("insulated", "stackable", "leakproof", "nonstick", "foldable"),
+            "style": ("rustic", "modern", "handmade", "classic"),
+            "finish": ("matte", "glossy", "speckled", "brushed"),
+        },
+        ("mini", "regular", "jumbo"),
+    ),
+    Domain(
+        "home",
+        {"bedding": ("blanket", "pillow", "duvet"), "decor": ("lamp", "rug", "clock")},
+        {
+            "material": ("velvet", "jute", "silk", "rattan", "cedar"),
+            "feature": ("hypoallergenic", "dimmable", "quilted", "reversible", "weighted"),
+            "style": ("nordic", "bohemian", "minimal", "retro"),
+            "pattern": ("striped", "floral", "plain", "checked"),
+        },
+        ("single", "double", "king"),
+    ),
+    Domain(
+        "outdoor",
+        {"camping": ("tent", "backpack", "lantern"), "sports": ("helmet", "gloves", "sneakers")},
+        {
+            "material": ("nylon", "mesh", "leather", "canvas", "rubber"),
+            "feature": ("lightweight", "reflective", "padded", "ventilated", "durable"),
+            "style": ("rugged", "tactical", "sleek", "urban"),
+            "season": ("summer", "winter", "autumn", "spring"),
+        },
+        ("junior", "adult", "senior"),
+    ),
+)
+
+TRIVIA = (
+    "keeps two cats", "cooks on sundays", "reads long novels", "lives near a park", "plays chess",
+    "rides a bike", "hosts small dinners", "likes old films", "grows tomatoes", "travels by train",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TaskText:
+    """What a request and its persona must say.
+
+    Attributes:
+        noun: head noun of the wanted product.
+        asked: attribute values that the short request names.
+        brand: wanted brand, a soft constraint that only the persona names; ``None`` when any brand will do.
+        options: wanted axis → value; ``color`` is named in the request, ``size`` only in the persona.
+        budget_kind: ``about``, ``hard`` or ``none``.
+        budget: the number that is written.
+        conflict: the persona also holds a preference that the request overrides.
+    """
+
+    noun: str
+    asked: tuple[str, ...]
+    brand: str | None
+    options: Mapping[str, str]
+    budget_kind: str
+    budget: int
+    conflict: bool
+
+
+_OPENINGS = ("Find a", "I need a", "Buy a", "Looking for a", "Get me a", "Please find a")
+_ABOUT = ("budget about ${}", "around ${}", "roughly ${}")
+_HARD = ("under ${}", "at most ${}", "no more than ${}")
+
+
+def write_request(text: TaskText, seed: int, number: int) -> tuple[str, str, str]:
+    """Return the full instruction, the short request, and the persona document."""
+
+    def pick(name: str, options: tuple[str, ...]) -> str:
+        return options[int(uniform(seed, "request", name, number) * len(options))]
+
+    opening = pick("opening", _OPENINGS)
+    color = [f"in {text.options['color']}"] if "color" in text.options else []
+    money = {"about": [pick("about", _ABOUT)], "hard": [pick("hard", _HARD)], "none": []}[text.budget_kind]
+    budget = [phrase.format(text.budget) for phrase in money]
+    simple = ", ".join([" ".join([opening, *text.asked, text.noun, *color]), *budget]) + "."
+    size = [f"size {text.options['size']}"] if "size" in text.options else []
+    brand = [text.brand] if text.brand else []
+    full = ", ".join([" ".join([opening, *brand, *text.asked, text.noun, *color]), *size, *budget]) + "."
+    return full, simple, _persona(text, seed, number)
+
+
+def _persona(text: TaskText, seed: int, number: int) -> str:
+    """Two to four lines that matter or do not, in a drawn order."""
+    lines = [f"likes {text.brand}"] if text.brand else []
+    if "size" in text.options:
+        lines.append(f"wears {text.options['size']}")
+    if text.conflict:
+        lines.append(f"often picks {_other_color(text, seed, number)}")
+    trivia = shuffled(TRIVIA, seed, "trivia", number)
+    lines += trivia[: 1 + int(uniform(seed, "trivia-count", number) * 2)]
+    return "Profile: " + "; ".join(shuffled(lines, seed, "persona-order", number)) + "."
+
+
+def _other_color(text: TaskText, seed: int, number: int) -> str:
+    others = [color for color in COLORS if color != text.options.get("color")]
+    return others[int(uniform(seed, "conflict-color", number) * len(others))]
+
 
 TRAP_RATE = 0.30
 CONFLICT_RATE = 0.25

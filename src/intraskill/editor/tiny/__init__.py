@@ -1,0 +1,1 @@
+"""The shipped tiny editor: its traces and its recipe."""

@@ -1,0 +1,1 @@
+"""What sealed rounds say about a skill, and skills to and from other tools."""

@@ -1,0 +1,416 @@
+"""Skills from elsewhere, as a draft for the gate: every part becomes a chunk or is listed with the reason why not.
+
+A text from outside has no privilege: each chunk, and the preamble, passes the firewall as a proposal would.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from intraskill.method.errors import ArtifactError, SkillFormatError, counted
+from intraskill.method.leakage.filter import Firewall
+from intraskill.method.skill.agent_skill import SKILL_FILE
+from intraskill.method.skill.skill import Chunk, Skill, split_sections
+from intraskill.store.agent_skill import is_export, read_document, read_export
+from intraskill.store.run_directory import read_json, read_text
+
+TITLES = ("title", "name", "skill_name")
+CONDITIONS = ("when_to_apply", "applies_when", "when_to_use", "when", "condition", "trigger")
+TEXTS = ("principle", "content", "instruction", "instructions", "procedure", "steps", "description", "text", "body")
+CHECKS = ("verify", "check")
+ADVICE = ("how_to_avoid", "fix")
+MISTAKES = ("avoid", "mistake")
+REASONS = ("why_it_happens", "why", "reason", "rationale")
+LABELS = ("skill_id", "mistake_id", "id", "category")
+"""Keys that name an entry and say nothing to a policy."""
+OPERATIONS = ("op", "operation", "action")
+PATCH_TEXTS = ("content", "new_text", "new_content", "text", "replacement")
+PATCH_PLACES = ("section", "target_section", "target", "title", "heading")
+_REMOVES = ("delete", "remove", "drop")
+_ADDS = (
+    "add",
+    "insert",
+    "append",
+    "create",
+    "update",
+    "upsert",
+    "modify",
+    "edit",
+    "replace",
+    "rewrite",
+    "merge",
+    "split",
+)
+_TITLE_WORDS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """A chunk before any check.
+
+    Attributes:
+        title: one line.
+        body: its text.
+        origin: where it stood, in words.
+    """
+
+    title: str
+    body: str
+    origin: str
+
+
+@dataclass
+class Reading:
+    """What a file gave.
+
+    Attributes:
+        raws: chunks before any check, in order.
+        skipped: (what, why) for every part that became no chunk.
+        unknown: keys that are not understood, with their number.
+    """
+
+    raws: list[Raw] = field(default_factory=list)
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    unknown: Counter[str] = field(default_factory=Counter)
+
+
+def read_bank(data: Any) -> Reading:
+    """Read a skill bank: a list or an object of entries, or categories of them."""
+    reading = Reading()
+    _walk(data, (), reading)
+    return reading
+
+
+def is_patch_list(data: Any) -> bool:
+    """Return whether JSON data is a list of patches: objects that name an operation."""
+    rows = patch_rows(data)
+    return bool(rows) and all(any(verb in _operation(row) for verb in (*_ADDS, *_REMOVES)) for row in rows)
+
+
+def _operation(row: Any) -> str:
+    return str(_first(row, OPERATIONS) or "").lower()
+
+
+def patch_rows(data: Any) -> list[Any]:
+    """Return the patches of a list, or of an object's ``patches`` or ``edits``; nested ``edits`` one by one."""
+    if isinstance(data, Mapping):
+        data = next((data[key] for key in ("patches", "edits") if isinstance(data.get(key), list)), None)
+    rows: list[Any] = []
+    for row in data if isinstance(data, list) else []:
+        inner = row.get("edits") if isinstance(row, Mapping) else None
+        rows += inner if isinstance(inner, list) else [row]
+    return rows
+
+
+def read_patches(data: Any, document: str | None) -> Reading:
+    """Read a list of patches: beside the document that they were merged into, or alone.
+
+    Args:
+        data: JSON.
+        document: the Markdown that they belong to; a patch whose text stands there is done, another one was not
+            applied and is left out. ``None``: every patch with a text becomes a chunk.
+    """
+    reading = Reading()
+    text = None if document is None else _words(document)
+    for number, row in enumerate(patch_rows(data), start=1):
+        operation = _operation(row)
+        content, place = _prose(_first(row, PATCH_TEXTS)), _prose(_first(row, PATCH_PLACES))
+        what = f"patch {number} ({operation}{f' of {place!r}' if place else ''})"
+        known = {*OPERATIONS, *PATCH_TEXTS, *PATCH_PLACES, *REASONS, *LABELS, *CONDITIONS, "support", "prevalence"}
+        reading.unknown.update(key for key in row if key not in known)
+        if any(word in operation for word in _REMOVES):
+            reading.skipped.append((what, "it takes text away, and so adds none"))
+        elif not content:
+            reading.skipped.append((what, "it holds no text"))
+        elif text is None:
+            when = _prose(_first(row, CONDITIONS))
+            body = "\n".join(line for line in (f"Applies when: {when}" if when else "", content) if line)
+            reading.raws.append(Raw(place or _title_of(content), body, what))
+        elif _words(content) in text:
+            reading.skipped.append((what, "its text stands in SKILL.md or a reference already"))
+        else:
+            reading.skipped.append((what, "its text is not in SKILL.md: it was not applied there, or was merged away"))
+    return reading
+
+
+def _walk(data: Any, path: tuple[str, ...], reading: Reading) -> None:
+    where = "/".join(path) or "the file"
+    if isinstance(data, str):
+        reading.raws.append(Raw(_title_of(data), data.strip(), where))
+    elif isinstance(data, Sequence):
+        for number, item in enumerate(data, start=1):
+            _walk(item, (*path[:-1], f"{path[-1] if path else 'entry'} {number}"), reading)
+    elif isinstance(data, Mapping) and _is_entry(data):
+        _entry(data, path, reading)
+    elif isinstance(data, Mapping):
+        named = all(isinstance(value, str) for value in data.values())
+        for key, value in data.items():
+            if named:
+                reading.raws.append(Raw(" ".join(str(key).split()), value.strip(), f"{where}/{key}"))
+            elif isinstance(value, Mapping | list):
+                _walk(_named(value, str(key)), (*path, str(key)), reading)
+            else:
+                reading.unknown[str(key)] += 1
+    else:
+        reading.skipped.append((where, f"it is {data!r}, not an entry"))
+
+
+def _is_entry(data: Mapping[str, Any]) -> bool:
+    """Whether an object is one entry, and not a bank with a name and a description of its own."""
+    named = any(isinstance(data.get(key), str) for key in (*TITLES, *TEXTS, *ADVICE, *MISTAKES))
+    return named and not any(map(_holds_entries, data.values()))
+
+
+def _holds_entries(value: Any) -> bool:
+    inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return any(isinstance(item, Mapping) for item in inside)
+
+
+def _named(value: Any, name: str) -> Any:
+    """Give an entry that stands under its name that name."""
+    if isinstance(value, Mapping) and _is_entry(value) and not any(key in value for key in TITLES):
+        return {"title": name.replace("_", " "), **value}
+    return value
+
+
+def _entry(data: Mapping[str, Any], path: tuple[str, ...], reading: Reading) -> None:
+    known = {*TITLES, *CONDITIONS, *TEXTS, *CHECKS, *ADVICE, *MISTAKES, *REASONS, *LABELS}
+    reading.unknown.update(str(key) for key in data if key not in known)
+    texts = [text for key in TEXTS if (text := _prose(data.get(key)))]
+    avoid = [text for key in MISTAKES if (text := _prose(data.get(key)))]
+    advice = [text for key in ADVICE if (text := _prose(data.get(key)))]
+    if advice and texts and not avoid:  # a mistake's description says what not to do
+        texts, avoid = [], texts
+    parts = [
+        ("Applies when", [_condition(data, path)]),
+        ("Procedure", [*texts, *advice]),
+        ("Verify", [_prose(_first(data, CHECKS))]),
+        ("Avoid", avoid),
+        ("Why", [_prose(_first(data, REASONS))]),
+    ]
+    lines = [
+        f"{label}:{'' if text.startswith(chr(10)) else ' '}{text}"
+        for label, several in parts
+        for text in several
+        if text
+    ]
+    title = _prose(_first(data, TITLES)) or _title_of((avoid or texts or advice or [""])[0])
+    if not [*texts, *advice, *avoid]:
+        reading.skipped.append((f"{'/'.join(path)} ({title or 'untitled'})", "it holds no text"))
+        return
+    reading.raws.append(Raw(" ".join(title.split()), "\n".join(lines), "/".join(path) or "the file"))
+
+
+def _condition(data: Mapping[str, Any], path: tuple[str, ...]) -> str:
+    when = _prose(_first(data, CONDITIONS))
+    inside = path[:-1] if len(path) > 1 else ()
+    category = path[-1].rstrip("0123456789 ").replace("_", " ") if inside and "task" in inside[0] else ""
+    return "; ".join(part for part in (f"{category} tasks" if category else "", when) if part)
+
+
+def _first(data: Any, keys: Sequence[str]) -> Any:
+    return next((data[key] for key in keys if isinstance(data, Mapping) and data.get(key)), None)
+
+
+def _prose(value: Any) -> str:
+    """Return a text, or a list of texts as a numbered list."""
+    if isinstance(value, list):
+        items = [str(item).strip() for item in value if str(item).strip()]
+        return "".join(f"\n{number}. {item}" for number, item in enumerate(items, start=1)) if items else ""
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _title_of(text: str) -> str:
+    words = text.split()
+    return " ".join(words[:_TITLE_WORDS]).strip(" .,;:#*") + ("…" if len(words) > _TITLE_WORDS else "")
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split())
+
+
+FRONT_KEYS = ("name", "description", "license", "compatibility", "allowed-tools", "metadata")
+ACCEPTED = "a SKILL.md, a folder that holds one, or a JSON skill bank or patch list"
+
+
+@dataclass
+class Imported:
+    """What became of a source.
+
+    Attributes:
+        kind: what it was taken for.
+        skill: the chunks that passed, with the preamble.
+        parts: parts found: preamble, sections, entries or patches.
+        skipped: (what, why) for every part that is not in ``skill``.
+        notes: what else a reader should know, in sentences.
+    """
+
+    kind: str
+    skill: Skill
+    parts: int = 0
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def lines(self) -> list[str]:
+        """Return the report, one line each."""
+        kept = f"{counted(self.parts, 'part')}, {counted(len(self.skill.chunks), 'chunk')}"
+        head = f"{self.kind}: {kept}, {len(self.skipped)} left out"
+        return [head, *(f"  left out: {what}: {why}" for what, why in self.skipped), *self.notes]
+
+
+def import_skill(source: Path, firewall: Firewall) -> Imported:
+    """Read a skill from elsewhere.
+
+    Args:
+        source: a ``SKILL.md`` or another Markdown file, an Agent Skills folder (of this project, of a Trace2Skill
+            pipeline, or plain), or a JSON file.
+        firewall: what no chunk may hold.
+
+    Raises:
+        ArtifactError: when nothing of the kind is there, or a file cannot be read.
+        SkillFormatError: for a broken front matter.
+    """
+    path = _located(source)
+    if path.is_dir():
+        return _export(path, firewall) if is_export(path) else _folder(path, firewall)
+    if path.suffix.lower() == ".json":
+        data = read_json(path)
+        reading = read_patches(data, None) if is_patch_list(data) else read_bank(data)
+        return _screened("patch list" if is_patch_list(data) else "skill bank", "", reading, firewall)
+    return _folder(path.parent, firewall, path)
+
+
+def _located(source: Path) -> Path:
+    """Return the folder of a ``SKILL.md``, the Markdown file or the JSON file that ``source`` names."""
+    if source.is_file() and source.suffix.lower() in (".md", ".markdown", ".json"):
+        return source.parent if source.name == SKILL_FILE else source
+    if source.is_dir():
+        if (source / SKILL_FILE).is_file():
+            return source
+        for found in (sorted(source.glob(f"*/{SKILL_FILE}")), sorted(source.glob("*.json"))):
+            if len(found) == 1:
+                return found[0].parent if found[0].name == SKILL_FILE else found[0]
+    raise ArtifactError(f"{source} is no skill that can be imported; give {ACCEPTED}")
+
+
+def _export(folder: Path, firewall: Firewall) -> Imported:
+    """Import an export of this project: the skill itself, unless someone edited the files since."""
+    skill, side = read_export(folder)
+    raws = [Raw(chunk.title, chunk.body, "export") for chunk in skill.chunks]
+    found = _screened("export of intraskill", skill.preamble, Reading(raws), firewall)
+    before, now = {row["id"] for row in side["chunks"]}, set(skill.ids)
+    if skill.hash == side.get("skill"):
+        found.notes.append(f"The text is the exported one, skill {skill.hash}.")
+    else:
+        found.notes.append(
+            f"The text was edited since its export: {len(before & now)} chunks are the same, {len(now - before)} new, "
+            f"{len(before - now)} gone; what the export says of contributions holds for the same ones only."
+        )
+    return found
+
+
+def _folder(folder: Path, firewall: Firewall, file: Path | None = None) -> Imported:
+    """Import any Markdown skill; beside a ``SKILL.md`` also its references, read with the patches it came from."""
+    document = read_document(file or folder / SKILL_FILE)
+    preamble, sections = split_sections(document.body)
+    name = str(document.front.get("name") or folder.name)
+    if not sections and preamble:
+        preamble, raws = "", [Raw(name, preamble, "the whole body")]
+    else:
+        raws = [Raw(section.title, section.body, "SKILL.md") for section in sections]
+    references = [] if file else sorted((folder / "references").glob("*.md"))
+    for path in references:
+        raws += _reference(path)
+    patches = [] if file else [path for path in sorted(folder.glob("*.json")) if is_patch_list(read_json(path))]
+    reading = Reading(raws)
+    whole = "\n".join([document.body, *map(read_text, references)])
+    for path in patches:
+        found = read_patches(read_json(path), whole)
+        reading.skipped += [(f"{path.name}, {what}", why) for what, why in found.skipped]
+        reading.unknown.update(found.unknown)
+    kind = "Trace2Skill output" if patches else "Agent Skills folder" if document.front else "Markdown document"
+    imported = _screened(kind, preamble, reading, firewall)
+    imported.notes += _front_notes(document.front)
+    imported.notes += [] if file else _others(folder, {*references, *patches, folder / SKILL_FILE})
+    return imported
+
+
+def _reference(path: Path) -> list[Raw]:
+    preamble, sections = split_sections(read_document(path).body)
+    origin = f"references/{path.name}"
+    head = preamble.removeprefix("# ").partition("\n")
+    titled = preamble.startswith("# ")
+    title, text = (head[0], head[2].strip()) if titled else (path.stem.replace("-", " "), preamble)
+    own = [Raw(title, text, origin)] if text else []
+    return own + [Raw(section.title, section.body, origin) for section in sections]
+
+
+def _front_notes(front: dict[str, Any]) -> list[str]:
+    notes = []
+    if front.get("description"):
+        notes.append("The description is not part of the skill: it says when an agent opens it; no policy reads it.")
+    if unknown := Counter(key for key in front if key not in FRONT_KEYS):
+        notes.append(_unknown_words("front matter", unknown))
+    return notes
+
+
+def _others(folder: Path, read: set[Path]) -> list[str]:
+    names = [str(p.relative_to(folder)) for p in sorted(folder.rglob("*")) if p.is_file() and p not in read]
+    return [f"Files that were not read, {len(names)}: {', '.join(names[:10])}."] if names else []
+
+
+def _unknown_words(where: str, unknown: Counter[str]) -> str:
+    listed = ", ".join(f"{key} ({times})" for key, times in sorted(unknown.items()))
+    return f"Keys of the {where} that are not understood and were not read, {sum(unknown.values())}: {listed}."
+
+
+def _screened(kind: str, preamble: str, reading: Reading, firewall: Firewall) -> Imported:
+    """Build the skill of what passes structure and firewall, in order; list the rest."""
+    skipped: list[tuple[str, str]] = list(reading.skipped)
+    parts = len(reading.raws) + len(skipped) + bool(preamble)
+    kept: list[Chunk] = []
+    for raw in reading.raws:
+        if not raw.body:
+            skipped.append((f"{raw.title!r} in {raw.origin}", "a heading without text of its own"))
+            continue
+        chunk, why = _checked(raw.title, raw.body, kept, firewall)
+        if chunk is None:
+            skipped.append((f"{raw.title!r} in {raw.origin}", why))
+        else:
+            kept.append(chunk)
+    skill = Skill(preamble, tuple(kept))
+    if rejections := firewall.inspect_preamble(skill):
+        skipped.append(("the preamble", "; ".join(map(str, rejections))))
+        skill = replace(skill, preamble="")
+    imported = Imported(kind, skill, parts, skipped)
+    imported.notes += [_unknown_words("file", reading.unknown)] if reading.unknown else []
+    return imported
+
+
+def _checked(title: str, body: str, kept: Sequence[Chunk], firewall: Firewall) -> tuple[Chunk | None, str]:
+    """Return the chunk, or ``None`` and the reason."""
+    try:
+        chunk = Chunk(" ".join(title.split()), body.replace("\r\n", "\n").strip())
+    except SkillFormatError as error:
+        return None, f"structure: {error}"
+    if twin := next((other for other in kept if other.id == chunk.id), None):
+        return None, f"the same text as {twin.title!r}"
+    if rejections := firewall.inspect_edit((chunk,), Skill("", tuple(kept))):
+        return None, "; ".join(map(str, rejections))
+    return chunk, ""
+
+
+def report_json(imported: Imported, source: Path) -> str:
+    """Return the report as JSON, for scripts."""
+    rows = {
+        "source": source.name,
+        "kind": imported.kind,
+        "parts": imported.parts,
+        "chunks": [{"id": chunk.id, "title": chunk.title} for chunk in imported.skill.chunks],
+        "skipped": [{"what": what, "why": why} for what, why in imported.skipped],
+        "notes": imported.notes,
+    }
+    return json.dumps(rows, ensure_ascii=False, indent=1) + "\n"

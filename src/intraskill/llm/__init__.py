@@ -1,0 +1,1 @@
+"""Questions to an OpenAI-compatible endpoint: client, wire, cache, budget."""

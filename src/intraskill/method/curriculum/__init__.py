@@ -1,0 +1,1 @@
+"""Which contexts training groups see, and what failures call for."""

@@ -1,0 +1,1 @@
+"""The randomised-mask, paired-delta gate and its statistics."""

@@ -1,0 +1,1 @@
+"""What else a gate's rows can say; nothing here decides."""

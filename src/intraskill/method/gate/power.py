@@ -1,0 +1,444 @@
+"""The gate's power, known before it runs: standard errors, the smallest visible effect, what each policy lets in."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import Literal, cast, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from intraskill.method.errors import ConfigError, UnderpoweredError, counted
+from intraskill.method.gate.designs import Design
+from intraskill.method.gate.policies import DecisionRule, FdrRule, GateRule, ProbabilityRule, discoveries, one_sided_p
+from intraskill.method.gate.shrinkage import SMALLEST_SE, Shrinkage
+from intraskill.method.randomness import child_seed
+
+Vector = NDArray[np.float64]
+EstimatorName = Literal["paired_ols", "paired_ols_intercept", "ancova", "masked_ols", "covariate"]
+VISIBLE = NormalDist().inv_cdf(0.975) + NormalDist().inv_cdf(0.8)
+"""2.80: effects this many standard errors large are seen with 80 % power by a two-sided test at 5 %."""
+PUBLISHED_SIGMA = 0.44
+"""SD of R − B in the published run: what power is planned with before any gate has measured it."""
+PUBLISHED_CORRELATION = 0.6
+"""corr(R, B) there. At a given σ a higher one needs more tasks, so that 0 would be the optimistic guess."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateDesign:
+    """A gate that could be run.
+
+    Attributes:
+        chunks: J, chunks of the pool.
+        tasks: n, validation tasks.
+        sigma: SD of R − B around C β, one rollout in each arm, reward units.
+        inclusion: p, probability that a chunk is shown.
+        slots: sizes of the mutually exclusive versions of each contested slot: (1, 1) a REWRITE, (2, 1) a MERGE,
+            (1, 1, 1) two rival rewrites. The other chunks stand alone.
+        estimator: which regression.
+        correlation: corr(R, B) between single rollouts of one task, in [0, 1); the paired estimators do without it.
+        masked_replicates: masked rollouts per task.
+        bare_replicates: bare rollouts per task; for ``covariate`` the earlier ones that H averages, which cost nothing.
+        mirrored: every second masked run shows, in every slot, another state than the run before (`designs`).
+
+    Raises:
+        ConfigError: for values that no gate can have.
+    """
+
+    chunks: int
+    tasks: int
+    sigma: float
+    inclusion: float = 0.5
+    slots: tuple[tuple[int, ...], ...] = ()
+    estimator: EstimatorName = "paired_ols"
+    correlation: float | None = None
+    masked_replicates: int = 1
+    bare_replicates: int = 1
+    mirrored: bool = False
+
+    def __post_init__(self) -> None:
+        contested = sum(map(sum, self.slots))
+        wrong = {
+            f"chunks must be 1 or more, got {self.chunks}": self.chunks < 1,
+            f"{self.tasks} tasks cannot measure {self.chunks} chunks; use more tasks": self.tasks <= self.chunks,
+            f"sigma must be a positive reward, got {self.sigma}": not 0.0 < self.sigma < math.inf,
+            f"inclusion must lie strictly between 0 and 1, got {self.inclusion}": not 0.0 < self.inclusion < 1.0,
+            f"the slots hold {contested} chunks, the pool {self.chunks}; raise chunks": contested > self.chunks,
+            f"a contested slot has at least two versions of at least one chunk, got {self.slots}": any(
+                len(slot) < 2 or min(slot) < 1 for slot in self.slots
+            ),
+            f"unknown estimator {self.estimator!r}; choose one of {', '.join(get_args(EstimatorName))}": (
+                self.estimator not in get_args(EstimatorName)
+            ),
+            f"the estimator {self.estimator} needs corr(R, B); give correlation": (
+                self.correlation is None and not self.estimator.startswith("paired")
+            ),
+            f"correlation must lie in [0, 1), got {self.correlation}": not 0.0 <= (self.correlation or 0.0) < 1.0,
+            "replicates must be 1 or more": min(self.masked_replicates, self.bare_replicates) < 1,
+            "a mirrored design needs inclusion 0.5 and an even number of masked rollouts per task": (
+                self.mirrored and (self.inclusion != 0.5 or self.masked_replicates % 2 == 1)
+            ),
+        }
+        if messages := [message for message, holds in wrong.items() if holds]:
+            raise ConfigError(messages[0])
+
+    @property
+    def rollouts(self) -> int:
+        """Rollouts that the estimator reads.
+
+        A gate of `intraskill train` also plays the bare arm where the estimator reads none, for R_free, the gap and
+        `paired_ols` beside: ``tasks · bare_replicates`` more for ``masked_ols`` and ``covariate``.
+        """
+        bare = 0 if self.estimator in ("masked_ols", "covariate") else self.bare_replicates
+        return self.tasks * (self.masked_replicates + bare)
+
+
+def planned(
+    masks: Design,
+    estimator: EstimatorName,
+    *,
+    chunks: int,
+    tasks: int,
+    sigma: float | None,
+    correlation: float | None,
+    slots: tuple[tuple[int, ...], ...] = (),
+) -> GateDesign:
+    """Return the gate of a mask design; σ and corr(R, B) are the published run's where nobody has measured them.
+
+    Args:
+        masks: kind, inclusion and replicates.
+        estimator: which regression.
+        chunks: J.
+        tasks: n.
+        sigma: SD of R − B, one rollout in each arm, or ``None``.
+        correlation: corr(R, B) or ``None``; a measured negative one counts as 0.
+        slots: sizes of the versions of each contested slot.
+
+    Raises:
+        ConfigError: for values that no gate can have.
+    """
+    return GateDesign(
+        chunks=chunks,
+        tasks=tasks,
+        sigma=PUBLISHED_SIGMA if sigma is None else sigma,
+        inclusion=masks.inclusion,
+        slots=slots,
+        estimator=estimator,
+        correlation=min(max(PUBLISHED_CORRELATION if correlation is None else correlation, 0.0), 0.99),
+        masked_replicates=masks.masked_replicates,
+        bare_replicates=masks.bare_replicates,
+        mirrored=masks.kind == "mirrored",
+    )
+
+
+def in_a_run(estimator: str) -> EstimatorName:
+    """Return the law of a run's estimator; ``covariate``, with B in it, is an ``ancova`` with a column more."""
+    return "ancova" if estimator == "covariate" else cast(EstimatorName, estimator)
+
+
+def shown_probability(design: GateDesign) -> Vector:
+    """Return the probability that a row shows each chunk, (J,), those of contested slots first."""
+    return np.concatenate([np.diag(block) for block in _slot_moments(design)])
+
+
+def information(design: GateDesign) -> Vector:
+    """Return what one row tells, exactly: E[C Cᵀ], or Cov(C) when the estimator has an intercept, (J, J).
+
+    In a contested slot with versions of a_v chunks, Σ a_v = a, the legal states have total probability
+    Z = q^a + Σ_v (1 − q^{a_v}) q^{a − a_v}; a chunk of version v is shown with p q^{a − a_v} / Z, two of one version
+    with p² q^{a − a_v} / Z, chunks of different versions never together. Slots are independent.
+    """
+    mean_J = shown_probability(design)
+    moment_JJ = np.outer(mean_J, mean_J)
+    start = 0
+    for block in _slot_moments(design):
+        moment_JJ[start : start + len(block), start : start + len(block)] = block
+        start += len(block)
+    return moment_JJ if design.estimator == "paired_ols" else moment_JJ - np.outer(mean_J, mean_J)
+
+
+def _all_slots(design: GateDesign) -> list[tuple[int, ...]]:
+    """Return the sizes of the versions of every slot, contested ones first; a chunk without rivals is a slot (1,)."""
+    lone = design.chunks - sum(map(sum, design.slots))
+    return [*design.slots, *((1,) for _ in range(lone))]
+
+
+def _slot_moments(design: GateDesign) -> list[Vector]:
+    """Return E[C Cᵀ] of each slot by itself."""
+    p, q = design.inclusion, 1.0 - design.inclusion
+    blocks: list[Vector] = []
+    for versions in _all_slots(design):
+        size = sum(versions)
+        total = q**size + sum((1.0 - q**a) * q ** (size - a) for a in versions)
+        block = np.zeros((size, size))
+        start = 0
+        for a in versions:
+            block[start : start + a, start : start + a] = q ** (size - a) / total * (p * p + p * q * np.eye(a))
+            start += a
+        blocks.append(block)
+    return blocks
+
+
+def noise_variance(design: GateDesign) -> float:
+    """Return the residual variance of one row of the regression, reward units squared; a row is a masked rollout."""
+    if design.estimator.startswith("paired"):
+        return design.sigma**2 / 2.0 * (1.0 + 1.0 / design.bare_replicates)
+    rho = design.correlation or 0.0
+    reward = design.sigma**2 / (2.0 * (1.0 - rho))
+    if design.estimator == "masked_ols":
+        return reward
+    bare = reward * (rho + (1.0 - rho) / design.bare_replicates)
+    return reward - (rho * reward) ** 2 / bare if rho else reward
+
+
+def promised_covariance(design: GateDesign) -> Vector:
+    """Return the covariance of β̂ that the design promises, (J, J), to first order in J / n.
+
+    With r rows per task, a row's residual of variance v shares ω = v − σ²/2 with the others of its task (the task
+    itself, or the noise of B), so Var(β̂) = I⁻¹ (v I + ω Σ_{k≠l} E[C_k C_lᵀ] / r) I⁻¹ / (n r). Masks of their own make
+    the sum r (r − 1) E[C] E[C]ᵀ, which an intercept removes; mirrored masks make it negative; that is their use.
+    """
+    inverse_JJ = np.linalg.inv(information(design))
+    noise = noise_variance(design)
+    shared = noise - design.sigma**2 / 2.0
+    middle_JJ = noise * information(design) + shared * between_rows(design)
+    return np.asarray(inverse_JJ @ middle_JJ @ inverse_JJ / (design.tasks * design.masked_replicates))
+
+
+def between_rows(design: GateDesign) -> Vector:
+    """Return Σ_{k≠l} E[C_k C_lᵀ] / r over the rows of one task, (J, J); centred when the estimator has an intercept."""
+    mean_J = shown_probability(design)
+    square_JJ = np.outer(mean_J, mean_J)
+    centre = 0.0 if design.estimator == "paired_ols" else 1.0
+    pairs = design.masked_replicates - 1
+    if not design.mirrored:
+        return np.asarray((1.0 - centre) * pairs * square_JJ)
+    mirror_JJ = square_JJ.copy()
+    start = 0
+    for versions in _all_slots(design):
+        block = _mirrored_moment(versions)
+        mirror_JJ[start : start + len(block), start : start + len(block)] = block
+        start += len(block)
+    return np.asarray(mirror_JJ - centre * square_JJ + (1.0 - centre) * (pairs - 1) * square_JJ)
+
+
+def _mirrored_moment(versions: tuple[int, ...]) -> Vector:
+    """Return E[C_k C_lᵀ] of one slot when l shows a state of the slot that k does not, all S states equally likely."""
+    size, start = sum(versions), 0
+    rows = [np.zeros(size)]
+    for a in versions:
+        for bits in itertools.product((0.0, 1.0), repeat=a):
+            if any(bits):
+                row = np.zeros(size)
+                row[start : start + a] = bits
+                rows.append(row)
+        start += a
+    states_SJ = np.array(rows)
+    total_J = states_SJ.sum(axis=0)
+    different = np.outer(total_J, total_J) - states_SJ.T @ states_SJ
+    return np.asarray(different / (len(rows) * (len(rows) - 1)))
+
+
+def standard_errors(design: GateDesign) -> Vector:
+    """Return the standard error of each chunk, (J,), those of contested slots first."""
+    return np.asarray(np.sqrt(np.diag(promised_covariance(design))))
+
+
+def smallest_effect(design: GateDesign) -> float:
+    """Return the MDE of the worst measured chunk: 2.80 standard errors (80 % power, two-sided 5 %)."""
+    return VISIBLE * float(standard_errors(design).max())
+
+
+def tasks_for(design: GateDesign, effect: float) -> int:
+    """Return the smallest number of tasks whose MDE is at most ``effect``.
+
+    Raises:
+        ConfigError: unless the effect is positive.
+    """
+    if not effect > 0.0:
+        raise ConfigError(f"an effect to be seen must be a positive reward, got {effect}")
+    exact = design.tasks * (smallest_effect(design) / effect) ** 2
+    return max(math.ceil(exact - 1e-9), design.chunks + 1)
+
+
+Kept = NDArray[np.bool_]
+GATES = 2000
+
+
+def outcomes(value_RJ: Vector, covariance_JJ: Vector, rule: DecisionRule, degrees: int) -> tuple[Kept, Kept]:
+    """Return which chunks are in the skill after each of R gates if all were candidates, and if all were incumbents.
+
+    It is `gate.decide` for chunks that stand alone, (R, J) each.
+
+    Args:
+        value_RJ: β̂ of each gate.
+        covariance_JJ: their common covariance.
+        rule: one of `DecisionRule`.
+        degrees: degrees of freedom of the standard errors.
+    """
+    if isinstance(rule, ProbabilityRule):
+        probability_RJ, mean_RJ = Shrinkage(covariance_JJ).probabilities(value_RJ)
+        selected_RJ, staying_RJ = probability_RJ >= rule.admit, probability_RJ > rule.retire
+        entering = _top(selected_RJ, selected_RJ, mean_RJ, rule.top_k)
+        return entering, _top(staying_RJ, selected_RJ, mean_RJ, rule.top_k)
+    if isinstance(rule, FdrRule):
+        p_RJ = one_sided_p(value_RJ, np.sqrt(np.diag(covariance_JJ)), degrees)
+        passing_RJ = discoveries(p_RJ, rule.rate)
+    else:
+        passing_RJ = value_RJ > 0.0
+    kept_RJ = _top(passing_RJ, passing_RJ, value_RJ, rule.top_k)
+    return kept_RJ, kept_RJ
+
+
+def admission_rates(
+    effect_J: Vector, covariance_JJ: Vector, rule: DecisionRule, *, degrees: int, gates: int = GATES
+) -> tuple[Vector, Vector]:
+    """Return the probabilities that each chunk enters as a candidate and stays as an incumbent, (J,) each.
+
+    α = ``effect_J``. The draws depend on the size of the pool and on ``gates`` alone, so two policies are compared on
+    the same ones.
+    """
+    num_chunks = len(effect_J)
+    rng = np.random.Generator(np.random.PCG64(child_seed(0, "admission", num_chunks, gates)))
+    root_JJ = np.linalg.cholesky(covariance_JJ + SMALLEST_SE**2 * np.eye(num_chunks))
+    half_RJ = rng.standard_normal((gates // 2, num_chunks)) @ root_JJ.T
+    value_RJ = effect_J + np.concatenate([half_RJ, -half_RJ])
+    entering_RJ, staying_RJ = outcomes(value_RJ, covariance_JJ, rule, degrees)
+    return np.asarray(entering_RJ.mean(axis=0)), np.asarray(staying_RJ.mean(axis=0))
+
+
+def _top(passing_RJ: Kept, first_RJ: Kept, rank_RJ: Vector, top_k: int) -> Kept:
+    """Keep at most ``top_k`` of the passing chunks: those in ``first_RJ`` before the others, then by rank."""
+    if top_k >= passing_RJ.shape[1]:
+        return passing_RJ
+    place_RJ = np.lexsort((-rank_RJ, ~first_RJ, ~passing_RJ), axis=-1).argsort(axis=-1)
+    return np.asarray(passing_RJ & (place_RJ < top_k))
+
+
+POLICY_NAMES = {GateRule: "positive_topk", ProbabilityRule: "probability", FdrRule: "fdr"}
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyOutlook:
+    """What a policy does to chunks of known worth.
+
+    Attributes:
+        policy: its name.
+        useless_passes: probability that a useless candidate enters when the whole pool is useless.
+        useless_admitted: how many of the stated number of useless candidates enter.
+        useless_stays: probability that a useless incumbent stays.
+        useful_kept: probability that a candidate of the stated effect enters, among otherwise useless ones.
+    """
+
+    policy: str
+    useless_passes: float
+    useless_admitted: float
+    useless_stays: float
+    useful_kept: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GatePlan:
+    """What a gate will be able to say.
+
+    Attributes:
+        design: the gate.
+        effect: δ, the effect that it should see, reward units.
+        useless: number of useless candidates behind `PolicyOutlook.useless_admitted`.
+        se_J: standard error of each chunk, those of contested slots first.
+        smallest_effect: MDE of the worst measured chunk (80 % power, two-sided 5 %).
+        tasks_needed: smallest n whose MDE is δ.
+        correct_sign: probability that β̂ of a chunk of effect δ is positive.
+        outlooks: one per policy.
+    """
+
+    design: GateDesign
+    effect: float
+    useless: int
+    se_J: Vector
+    smallest_effect: float
+    tasks_needed: int
+    correct_sign: float
+    outlooks: tuple[PolicyOutlook, ...]
+
+
+def plan_gate(
+    design: GateDesign, *, effect: float, rules: Sequence[DecisionRule], useless: int | None = None
+) -> GatePlan:
+    """Return what the gate will be able to say.
+
+    Args:
+        design: the gate.
+        effect: δ > 0, the effect that it should see.
+        rules: the policies to compare.
+        useless: how many useless candidates to expect among the admitted ones; all chunks by default.
+
+    Raises:
+        ConfigError: unless the effect is positive.
+    """
+    se_J = standard_errors(design)
+    count = design.chunks if useless is None else useless
+    return GatePlan(
+        design=design,
+        effect=effect,
+        useless=count,
+        se_J=se_J,
+        smallest_effect=smallest_effect(design),
+        tasks_needed=tasks_for(design, effect),
+        correct_sign=NormalDist().cdf(effect / float(se_J[-1])),
+        outlooks=tuple(_outlook(design, effect, rule, count) for rule in rules),
+    )
+
+
+def require_power(plan: GatePlan) -> None:
+    """Refuse a gate that cannot see the effect that it was asked for.
+
+    Raises:
+        UnderpoweredError: naming the smallest effect it sees and the number of tasks that would do.
+    """
+    if plan.smallest_effect > plan.effect:
+        raise UnderpoweredError(
+            f"{sentence(plan.design)}; it was asked for {plan.effect:.3f}. Use {plan.tasks_needed:,} tasks, "
+            "fewer chunks, a cheaper estimator, or ask for a larger effect"
+        )
+
+
+def sentence(design: GateDesign) -> str:
+    """Say what the gate can see, in words."""
+    return (
+        f"with {design.tasks:,} tasks, {counted(design.chunks, 'chunk')} and σ = {design.sigma:.2f} "
+        f"the gate can only see effects of {smallest_effect(design):.3f} or more"
+    )
+
+
+def verdict(plan: GatePlan) -> str:
+    """Say in plain words what the gate can see and what slips through."""
+    wider = replace(plan.design, tasks=4 * plan.design.tasks)
+    first = plan.outlooks[0]
+    enough = plan.smallest_effect <= plan.effect
+    asked = f"an effect of {plan.effect:.3f} " + (
+        "is large enough to be seen" if enough else f"would need {plan.tasks_needed:,} tasks"
+    )
+    return (
+        f"{sentence(plan.design)}; a useless chunk passes with probability {first.useless_passes:.0%}; "
+        f"{wider.tasks:,} tasks would see {smallest_effect(wider):.3f}; {asked}"
+    ).replace("%", " %")
+
+
+def _outlook(design: GateDesign, effect: float, rule: DecisionRule, useless: int) -> PolicyOutlook:
+    """Simulate the policy, except where the published rule has a closed form."""
+    nothing_J = np.zeros(design.chunks)
+    one_J = np.array([0.0] * (design.chunks - 1) + [effect])
+    covariance_JJ = promised_covariance(design)
+    degrees = max(design.tasks - design.chunks, 1)
+    if isinstance(rule, GateRule) and rule.top_k >= design.chunks:
+        enters = remains = 0.5
+        kept = NormalDist().cdf(effect / math.sqrt(covariance_JJ[-1, -1]))
+    else:
+        enters, remains = (
+            float(rate_J.mean()) for rate_J in admission_rates(nothing_J, covariance_JJ, rule, degrees=degrees)
+        )
+        kept = float(admission_rates(one_J, covariance_JJ, rule, degrees=degrees)[0][-1])
+    return PolicyOutlook(POLICY_NAMES[type(rule)], enters, useless * enters, remains, kept)

@@ -1,0 +1,1 @@
+"""The leak filter: refuses text that gives a task, a goal or an answer away."""

@@ -1,0 +1,1 @@
+"""The skill document, its edits and proposals."""

@@ -1,0 +1,1 @@
+"""Who proposes edits of the skill, and the filter that every proposal passes."""

@@ -1,0 +1,167 @@
+"""What a proposal must pass between MAP and the gate; each stage counts what falls and says what became of it."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from intraskill.method.leakage.filter import Firewall, Rejection
+from intraskill.method.skill.proposals import Ledger, Proposal, merge_proposals, precedence, unite_equals
+from intraskill.method.skill.skill import Chunk, Skill
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A proposal that never reached the gate because the firewall refused it."""
+
+    proposal: Proposal
+    rejections: tuple[Rejection, ...]
+
+    @property
+    def reason(self) -> str:
+        """Every broken rule with its span."""
+        return "; ".join(str(rejection) for rejection in self.rejections)
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """A proposal that the ledger kept away, and why and until when, in words."""
+
+    proposal: Proposal
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What keeps an equal loser of a recent gate away.
+
+    Attributes:
+        ledger: every proposal so far.
+        round_index: the current round t.
+        rounds: for how many rounds a loser stays away.
+    """
+
+    ledger: Ledger = field(default_factory=Ledger)
+    round_index: int = 0
+    rounds: int = 0
+
+    def blocks(self, proposal: Proposal) -> bool:
+        """Whether a proposal says what lost, or was replaced, in the last ``rounds`` rounds."""
+        return self.ledger.blocked_by(proposal, self.round_index, rounds=self.rounds) is not None
+
+    def blocked(self, proposal: Proposal) -> Blocked:
+        """Return a proposal that `blocks` with what keeps it away.
+
+        Raises:
+            ValueError: when nothing does.
+        """
+        entry = self.ledger.blocked_by(proposal, self.round_index, rounds=self.rounds)
+        if entry is None:
+            raise ValueError(f"nothing keeps {proposal.to_edit().id} away")
+        loss = f"lost as {entry.op} {entry.edit_id}" if entry.lost_as(proposal) else f"was replaced by {entry.edit_id}"
+        until = entry.round_index + self.rounds
+        return Blocked(
+            proposal, f"{loss} in round {entry.round_index} ({entry.fate.value}); kept away until round {until}"
+        )
+
+
+@dataclass(slots=True)
+class Sieve:
+    """The stages of one pass, in the order in which they are called.
+
+    Attributes:
+        skill: the frozen current skill.
+        firewall: refuses what must not enter a pool or a prompt.
+        memory: keeps recent losers away; at round 0, the cold start, only additions pass (method §4).
+        counts: proposals that fell, by stage.
+        fallen: place of a proposal (`intraskill.proposers.analysis_records`) → the stage that let it fall.
+        refused: edit → what the firewall refused, equal texts united.
+        kept_away: what the ledger blocks.
+    """
+
+    skill: Skill
+    firewall: Firewall
+    memory: Memory
+    counts: Counter[str] = field(default_factory=Counter)
+    fallen: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, Refusal] = field(default_factory=dict)
+    kept_away: list[Proposal] = field(default_factory=list)
+    _side_by_side: list[Chunk] = field(default_factory=list, init=False)
+
+    def screen(self, proposals: Sequence[Proposal]) -> list[Proposal]:
+        """Leave out what a cold start cannot do, recent losers, misfits and leaks, before anything is united.
+
+        So that a leak takes nothing harmless with it: equal bodies may stand under another title.
+        """
+        possible = self._keep("not_at_start", proposals, lambda p: p.op == "ADD" or self.memory.round_index > 0)
+        admitted = self._keep("blocked_by_ledger", possible, lambda proposal: not self.memory.blocks(proposal))
+        self.kept_away += [proposal for proposal in possible if proposal not in admitted]
+        fitting = self._keep("misfit", admitted, self._fits)
+        return self._keep("rejected_by_firewall", fitting, lambda proposal: self._passes(proposal, ()))
+
+    def unite(self, proposals: Sequence[Proposal]) -> list[Proposal]:
+        """Make one of equal proposals, with the union of their supports; leave out what completes a leak.
+
+        REDUCE shows proposals side by side, so they are inspected together too; the best supported ones come first.
+        """
+        united = unite_equals(proposals)
+        self.counts["merged"] += len(proposals) - len(united)
+        return self._keep("rejected_by_firewall", sorted(united, key=precedence), self._stands_beside)
+
+    def allows(self, proposal: Proposal) -> bool:
+        """Whether a text of REDUCE passes what its inputs passed; if so it stands beside them. Counts nothing."""
+        passes = not self.memory.blocks(proposal) and self._fits(proposal) and not self._rejections(proposal, ())
+        if not passes or self.firewall.inspect_together(proposal.chunks, self._side_by_side):
+            return False
+        self._side_by_side.extend(proposal.chunks)
+        return True
+
+    def compile(self, proposals: Sequence[Proposal], limit: int) -> tuple[Proposal, ...]:
+        """Return at most ``limit`` proposals, the best supported first: one per target, no copies of one another."""
+        distinct = merge_proposals(proposals, limit=len(proposals))
+        chosen = {proposal.meaning for proposal in distinct}
+        self._keep("rival", proposals, lambda proposal: proposal.meaning in chosen)
+        accepted: list[Chunk] = []
+
+        def new(proposal: Proposal) -> bool:
+            passes = self._passes(proposal, accepted)
+            accepted.extend(proposal.chunks if passes else ())
+            return passes
+
+        originals = self._keep("rejected_by_firewall", distinct, new)
+        self.counts["over_limit"] += 0
+        kept = {proposal.meaning for proposal in originals[:limit]}
+        return tuple(self._keep("over_limit", originals, lambda proposal: proposal.meaning in kept))
+
+    def _keep(self, stage: str, proposals: Sequence[Proposal], holds: Callable[[Proposal], bool]) -> list[Proposal]:
+        kept = []
+        for proposal in proposals:
+            if holds(proposal):
+                kept.append(proposal)
+            else:
+                self.fallen.update(dict.fromkeys(proposal.calls, stage))
+        self.counts[stage] += len(proposals) - len(kept)
+        return kept
+
+    def _fits(self, proposal: Proposal) -> bool:
+        present = set(self.skill.ids)
+        return set(proposal.targets) <= present and present.isdisjoint(chunk.id for chunk in proposal.chunks)
+
+    def _passes(self, proposal: Proposal, accepted: Sequence[Chunk]) -> bool:
+        return self._refuses_nothing(proposal, self._rejections(proposal, accepted))
+
+    def _rejections(self, proposal: Proposal, accepted: Sequence[Chunk]) -> tuple[Rejection, ...]:
+        """Inspect a proposal's own words, and its chunks beside those that it leaves and those accepted before it."""
+        words = self.firewall.inspect_reasons((proposal.root_cause, proposal.expected_effect))
+        return words or self.firewall.inspect_edit(proposal.chunks, self.skill, proposal.targets, accepted)
+
+    def _stands_beside(self, proposal: Proposal) -> bool:
+        found = self.firewall.inspect_together(proposal.chunks, self._side_by_side)
+        self._side_by_side.extend(() if found else proposal.chunks)
+        return self._refuses_nothing(proposal, found)
+
+    def _refuses_nothing(self, proposal: Proposal, found: tuple[Rejection, ...]) -> bool:
+        if found:
+            equal = self.refused.get(proposal.to_edit().id, Refusal(proposal, found))
+            (united,) = unite_equals((equal.proposal, proposal))
+            self.refused[proposal.to_edit().id] = Refusal(united, equal.rejections)
+        return not found

@@ -1,0 +1,190 @@
+"""Trace2Skill: from rollouts to a few candidate edits, many to one (method §4, §6.3).
+
+MAP (an analyst reads each rollout against a frozen skill) → screen (ledger, fit, firewall; every proposal for itself)
+→ REDUCE (equal proposals are united, and inspected side by side; an LLM analyst also unites those that say the same in
+other words, and its texts are screened again) → at most ``limit`` candidates. The cold start is the same path, where
+only additions pass and every candidate becomes a draft chunk. What is proposed does not depend on the order of the
+rollouts.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from intraskill.environments.protocol import Environment
+from intraskill.environments.shopworld.secrets import shop_secrets
+from intraskill.environments.shopworld.world import Shop
+from intraskill.method.curriculum.frontier import suspect_harm
+from intraskill.method.errors import ConfigError
+from intraskill.method.leakage.filter import Firewall, Secrets
+from intraskill.method.rollouts import GroupResult, Rollout
+from intraskill.method.skill.edits import Edit
+from intraskill.method.skill.proposals import Proposal, unite_equals
+from intraskill.method.skill.skill import Skill
+from intraskill.method.tasks import SPLITS
+from intraskill.proposers.analysis_records import AnalysisRecord, bare_calls, with_fates
+from intraskill.proposers.proposal_filter import Blocked, Memory, Refusal, Sieve
+from intraskill.proposers.reduce import Allows, Reduction
+from intraskill.store.usage import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What an analyst made of some rollouts.
+
+    Attributes:
+        proposals: one per finding, not yet merged.
+        counts: findings by name, such as ``failure/search_features``, and losses, such as ``no_proposal``.
+        records: one per rollout that was read, where the analyst keeps them.
+    """
+
+    proposals: tuple[Proposal, ...]
+    counts: Mapping[str, int] = field(default_factory=dict)
+    records: tuple[AnalysisRecord, ...] = ()
+
+
+class Reducer(Protocol):
+    """Unites proposals that say the same in other words."""
+
+    def reduce(self, proposals: Sequence[Proposal], skill: Skill, allows: Allows) -> Reduction:
+        """Return the united proposals; an output that ``allows`` refuses is not made."""
+
+
+class Analyst(Protocol):
+    """Reads public evidence only: requests, logged turns, reward parts."""
+
+    @property
+    def name(self) -> str:
+        """What the report calls it."""
+
+    @property
+    def reducer(self) -> Reducer | None:
+        """What unites its proposals beyond equal texts, or ``None``."""
+
+    @property
+    def prompts_hash(self) -> str:
+        """Hash of the prompts that it asks with; empty for an analyst without prompts."""
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the run has spent on its answers so far; ``None`` for an analyst that asks nobody."""
+
+    def analyse(self, rollouts: Sequence[Rollout], skill: Skill) -> Analysis:
+        """Read every rollout against the frozen current skill."""
+
+
+@dataclass(frozen=True)
+class OwnAnalyst:
+    """The analyst that a world brings along."""
+
+    propose: Callable[[Sequence[Rollout], Skill], tuple[Proposal, ...]]
+    name: str = "rules"
+    reducer: Reducer | None = None
+    prompts_hash: str = ""
+    usage: Usage | None = None
+
+    def analyse(self, rollouts: Sequence[Rollout], skill: Skill) -> Analysis:
+        """Pass on what the world proposes."""
+        return Analysis(tuple(self.propose(rollouts, skill)))
+
+
+@dataclass(frozen=True, slots=True)
+class Harvest:
+    """Outcome of one Trace2Skill pass.
+
+    Attributes:
+        proposals: those that go to the gate, best supported first.
+        refused: those that the firewall refused.
+        counts: the analyst's counts, ``mapped`` proposals, and how many of them each later stage united or let fall:
+            ``not_at_start``, ``blocked_by_ledger``, ``misfit`` (they do not fit the skill), ``rejected_by_firewall``,
+            ``merged``, ``merged_level_1`` and so on, ``rival`` (a better supported one has the same target),
+            ``over_limit``.
+        analyst: name of the analyst.
+        blocked: those that the ledger kept away.
+        records: one per analyst call, with the fate of its proposals; they hold private notes.
+    """
+
+    proposals: tuple[Proposal, ...]
+    refused: tuple[Refusal, ...]
+    counts: Mapping[str, int]
+    analyst: str
+    blocked: tuple[Blocked, ...] = ()
+    records: tuple[AnalysisRecord, ...] = ()
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """The candidate edits."""
+        return tuple(proposal.to_edit() for proposal in self.proposals)
+
+
+COLD_START = Memory()
+
+
+def harvest_edits(
+    rollouts: Sequence[Rollout],
+    skill: Skill,
+    analyst: Analyst,
+    firewall: Firewall,
+    *,
+    limit: int,
+    memory: Memory = COLD_START,
+    groups: Sequence[GroupResult] = (),
+) -> Harvest:
+    """Return at most ``limit`` candidate edits of ``skill`` that the rollouts speak for (method §6.3).
+
+    Args:
+        rollouts: evidence, in any order; online, those of tasks with a skill deficit.
+        skill: the frozen current skill.
+        analyst: reads the rollouts.
+        firewall: refuses what must not enter the pool, nor another prompt.
+        limit: most candidates; in the published run 6 online, and 16 at the cold start.
+        groups: the round's training groups, whose randomised contexts may speak for a DELETE.
+        memory: keeps recent losers away; at round 0, the cold start, only additions pass (method §4).
+
+    Raises:
+        EndpointError: when the analyst's endpoint gives no answer.
+    """
+    analysis = analyst.analyse(rollouts, skill)
+    found = sorted((*analysis.proposals, *suspect_harm(groups, skill)), key=_canonical)
+    sieve = Sieve(skill, firewall, memory, Counter(analysis.counts))
+    sieve.counts["mapped"] = len(found)
+    screened = sieve.unite(sieve.screen(found))
+    records = analysis.records
+    if analyst.reducer is not None:
+        reduction = analyst.reducer.reduce(screened, skill, sieve.allows)
+        screened, records = list(reduction.proposals), (*records, *reduction.records)
+        sieve.counts.update(reduction.counts)
+    final = sieve.compile(screened, limit)
+    refused = tuple(Refusal(bare_calls(one.proposal), one.rejections) for one in sieve.refused.values())
+    blocked = tuple(memory.blocked(bare_calls(proposal)) for proposal in unite_equals(sieve.kept_away))
+    records = with_fates(records, sieve.fallen, final)
+    counts = dict(sorted(sieve.counts.items()))
+    return Harvest(tuple(map(bare_calls, final)), refused, counts, analyst.name, blocked, records)
+
+
+def secrets_of(environment: Environment) -> Secrets:
+    """Return what no chunk may hold: all that a `Shop` keeps private, and the task ids of any other world.
+
+    A world adds what it states itself in an optional attribute or method ``secrets``.
+
+    Raises:
+        ConfigError: when ``secrets`` are no `Secrets`.
+    """
+    if isinstance(environment, Shop):
+        known = shop_secrets(environment)
+    else:
+        known = Secrets(task_ids=tuple(task.id for split in SPLITS for task in environment.tasks(split)))
+    stated = getattr(environment, "secrets", Secrets())
+    stated = stated() if callable(stated) else stated
+    if not isinstance(stated, Secrets):
+        raise ConfigError(
+            f"{type(environment).__name__}.secrets must be intraskill.method.leakage.filter.Secrets, or a method that "
+            f"returns them, got {type(stated).__name__}; without secrets of its own, leave it out"
+        )
+    return known + stated
+
+
+def _canonical(proposal: Proposal) -> tuple[object, ...]:
+    texts = tuple((chunk.title, chunk.body) for chunk in proposal.chunks)
+    return proposal.op, proposal.targets, texts, proposal.root_cause, proposal.support, proposal.calls

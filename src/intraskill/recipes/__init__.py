@@ -1,0 +1,1 @@
+"""How shipped and start weights are made: demonstrations, fitting, supervised warm starts."""

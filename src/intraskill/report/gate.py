@@ -1,0 +1,311 @@
+"""A finished gate for people: forest plot and summary as files, the table and the same words on the terminal."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from intraskill.method.errors import counted
+from intraskill.method.gate.intervals import Interval
+from intraskill.method.gate.power import smallest_effect
+from intraskill.report.forest import name_of, verdict_words, write_forest
+from intraskill.report.tables import LOOKED, console, interval
+from intraskill.rounds.gate.assess import slice_rows
+from intraskill.rounds.gate.findings import Findings, chunk_table, noise_band, sides
+from intraskill.rounds.gate.plan import words as power_words
+from intraskill.rounds.gate.ranking import Ranking, ranking_rows
+from intraskill.rounds.gate.run import Validation
+from intraskill.store.records import to_json
+from intraskill.store.run_directory import write_text
+
+Paragraphs = list[tuple[str, str]]
+LEGEND = (
+    "± is one standard error: how far such a number typically lies from the truth. Shrunk is what a chunk is probably "
+    "worth once all chunks are seen together, and P(> 0) the probability that it helps at all; they may call a chunk "
+    "uncertain whose own interval lies beside 0. σ is the spread of the difference between a task's two runs, "
+    "corr(R, B) how alike the two are. What each policy does is in paired_validation.md."
+)
+ESTIMATOR_WORDS = {
+    "paired_ols": "the difference between the two runs of a task, shared out among the chunks that were shown",
+    "paired_ols_intercept": "the difference between the two runs of a task, less what showing any text at all does",
+    "ancova": "the reward with chunks, adjusted for how hard the task turned out to be without them",
+    "masked_ols": "the reward with chunks; the run without them is not used",
+    "covariate": "the reward with chunks, adjusted for how hard the task was, now and in earlier rounds",
+}
+
+
+def write_summary(directory: Path, found: Validation, findings: Findings, remarks: Sequence[str] = ()) -> None:
+    """Write ``summary.md``.
+
+    Args:
+        directory: where.
+        found: the gate.
+        findings: from `intraskill.rounds.gate.findings.find`.
+        remarks: sentences for its end, such as where the bare run is from.
+    """
+    parts = [f"**{head}.** {text}" for head, text in paragraphs(found, findings)]
+    parts.insert(3, _markdown_table(found))
+    parts += [remark for remark in remarks if remark]
+    write_text(directory / "summary.md", "# What the gate found\n\n" + "\n\n".join(parts) + "\n")
+
+
+def paragraphs(found: Validation, findings: Findings) -> Paragraphs:
+    """Return heading and text of everything there is to say, in reading order."""
+    said = [
+        ("What was measured", _measured(found)),
+        ("What can be seen", _seen(found, findings)),
+        ("Which chunks help", _helpful(found)),
+        ("The skill as a whole", _whole(found)),
+        ("Noise check", _noise(found)),
+        ("Do the contributions add up", _adding_up(findings, found.facts.estimator)),
+        ("Do chunks change one another's effect", _interacting(found, findings)),
+        ("On slices of the tasks", _slices(found)),
+        ("Could it have been cheaper", _cheaper(findings)),
+        ("When it stopped", _stopped(found)),
+        ("Left out", _left_out(found)),
+        ("How to read it", LEGEND if found.pairs.chunk_ids else ""),
+    ]
+    return [(head, text) for head, text in said if text]
+
+
+def _measured(found: Validation) -> str:
+    tasks, design = len(set(found.pairs.task_ids)), found.facts.design
+    checkpoint = found.pairs.conditions.checkpoint
+    if not found.pairs.chunk_ids:
+        return (
+            f"{tasks:,} tasks were played at checkpoint {checkpoint} without any skill; there is no chunk to measure."
+        )
+    masked, bare = _times(design.masked_replicates), _times(design.bare_replicates)
+    chunks, neutral = len(found.pairs.chunk_ids) - len(found.facts.placebo_ids), len(found.facts.placebo_ids)
+    shown = counted(chunks, "chunk") + f" and {counted(neutral, 'placebo')}" * (neutral > 0)
+    intervals = "Each comes with an interval that holds the true value 95 times in 100."
+    if found.stopped:
+        intervals = "Each comes with the interval of a gate of fixed size, and this one looked: see below."
+    return (
+        f"{tasks:,} tasks were played at checkpoint {checkpoint}: {bare} without any skill, and {masked} with a random "
+        f"part of its {shown}. A contribution is what showing a chunk adds to the reward of one task, relative to no "
+        f"skill: {ESTIMATOR_WORDS[found.facts.estimator]} "
+        f"({found.facts.estimator}). {intervals}"
+    )
+
+
+def _seen(found: Validation, findings: Findings) -> str:
+    if findings.power is None:
+        return ""
+    plan = findings.power
+    wider = 4 * plan.design.tasks
+    finest = smallest_effect(replace(plan.design, tasks=wider))
+    text = power_words(plan, incumbents=bool(found.facts.skill.ids), candidates=bool(found.facts.edits))
+    text = f"{text[0].upper()}{text[1:]}; {wider:,} tasks would see {finest:.3f}."
+    if found.facts.effect and plan.smallest_effect > found.facts.effect:
+        text += f" It was asked for {found.facts.effect:.3f}, which needs {plan.tasks_needed:,} tasks."
+    return text
+
+
+def _helpful(found: Validation) -> str:
+    """Sort the chunks by what their intervals say."""
+    titles = {chunk.id: chunk.title for chunk in found.facts.columns.chunks}
+    by_side = sides(found.contributions)
+    words = {
+        "helps": "Helping, since their whole interval lies above 0",
+        "hurts": "Hurting, since their whole interval lies below 0",
+        "unclear": "Too close to 0 to tell with this many tasks",
+    }
+    if not found.contributions.chunk_ids:
+        return ""
+    named = {side: ", ".join(titles[chunk_id] for chunk_id in chunk_ids) for side, chunk_ids in by_side.items()}
+    text = " ".join(f"{words[side]}: {names}." for side, names in named.items() if names)
+    kept = ", ".join(titles[chunk_id] for chunk_id in found.decision.kept) or "none"
+    return f"{text} The policy {found.facts.policy} keeps: {kept}."
+
+
+def _whole(found: Validation) -> str:
+    text = f"Reward without any skill {_interval(found.r_free)}"
+    if found.r_pair is None or found.gap is None:
+        return text + "."
+    return f"{text}, with the whole skill {_interval(found.r_pair)}, difference {_interval(found.gap, signed=True)}."
+
+
+def _noise(found: Validation) -> str:
+    null = found.assessment.null
+    if null is None:
+        return ""
+    return (
+        f"{counted(null.count, 'placebo chunk')} of neutral text, which cannot help, scattered by "
+        f"{null.spread:.3f} around 0 ({null.expected:.3f} is expected from their standard errors), the largest at "
+        f"{null.largest:+.3f}. A chunk within ±{noise_band(null):.3f}, twice the larger of the two, looks like noise."
+    )
+
+
+def _adding_up(findings: Findings, estimator: str) -> str:
+    """The sum is one of differences R − B, whichever estimator decides."""
+    gap = findings.additivity
+    if gap is None:
+        return ""
+    verdict = (
+        "the interval holds 0, so nothing speaks against adding them up"
+        if gap.additive
+        else "the chunks repeat one another"
+        if gap.gap.high < 0.0
+        else "the chunks need one another"
+    )
+    by = "" if estimator == "paired_ols" else " by paired_ols"
+    return (
+        f"The contributions{by} sum to {_interval(gap.predicted, signed=True)}, showing all {gap.chunks} chunks "
+        f"together adds {_interval(gap.measured, signed=True)}; gap {_interval(gap.gap, signed=True)}: {verdict}."
+    )
+
+
+def _interacting(found: Validation, findings: Findings) -> str:
+    """Name the pairs of chunks that the screen warns about, and how many it could not look at."""
+    screen = findings.screen
+    if screen is None or not (screen.pairs or screen.not_screened):
+        return ""
+    titles = {chunk.id: chunk.title for chunk in found.facts.columns.chunks}
+    rows = zip(screen.pairs, screen.gamma_K.tolist(), screen.p_K.tolist(), strict=True)
+    seen = [
+        f"{titles[a]} with {titles[b]} (γ̂ {gamma:+.3f}, p = {p:.3f})"
+        for (a, b), gamma, p in rows
+        if (a, b) in screen.warnings
+    ]
+    rate = f"{screen.alarm_rate:.0%}".replace("%", " %")
+    count = f"{len(screen.pairs)} pair{'s were' if len(screen.pairs) != 1 else ' was'} screened"
+    text = f"{count}, with a warning in about {rate} of gates when no chunks interact"
+    text += f". These seem to change one another's effect: {'; '.join(seen)}" if seen else "; no pair stands out"
+    if screen.not_screened:
+        left = len(screen.not_screened)
+        text += f". {left} pair{'s were' if left > 1 else ' was'} not screened: too few runs show both"
+    return text + "."
+
+
+def _slices(found: Validation) -> str:
+    """Name the chunks that help or hurt on a slice by the intervals that cover together."""
+    report = found.assessment.slices
+    if report is None:
+        return ""
+    titles = {chunk.id: chunk.title for chunk in found.facts.columns.chunks}
+    rows = slice_rows(report)
+    clear = [row for row in rows if "chunk" in row and (row["low"] > 0.0 or row["high"] < 0.0)]
+    refused = [f"{row['feature']}={row['value']} ({row['refused']})" for row in rows if "refused" in row]
+    named = [f"{titles[row['chunk']]} on {row['feature']}={row['value']} ({row['beta']:+.3f})" for row in clear]
+    used = {row["estimator"] for row in rows if "estimator" in row} - {found.facts.estimator}
+    text = f"{len(report.fits)} slices were fixed beforehand; {report.multiplicity}. "
+    if used:
+        text += f"They are fitted by {', '.join(sorted(used))}: {found.facts.estimator} has no columns for a slice. "
+    text += "By these "
+    text += f"stand out: {', '.join(named)}." if named else "no chunk stands out on any slice."
+    return text + (f" Too small to read: {'; '.join(refused)}." if refused else "")
+
+
+def _cheaper(findings: Findings) -> str:
+    """Say which estimator would have given the same standard errors for fewer rollouts."""
+    costs = findings.costs
+    if costs is None:
+        return ""
+    correlation = "undefined, an arm is constant" if costs.correlation is None else f"{costs.correlation:.2f}"
+    every, sunk = costs.cheapest_all_counted, costs.cheapest_bare_sunk
+    text = f"corr(R, B) = {correlation}. For the same standard errors "
+    if every.estimator == sunk.estimator == "paired_ols":
+        return f"{text}no other estimator would have needed fewer rollouts than paired_ols."
+    return (
+        f"{text}as paired_ols, {every.name} needs {every.all_counted:.0%} of the rollouts when all of them count, and "
+        f"{sunk.name} {sunk.bare_sunk:.0%} when the bare runs are wanted anyway."
+    ).replace("%", " %")
+
+
+def _stopped(found: Validation) -> str:
+    if not found.stopped:
+        return ""
+    return f"{found.stopped} {LOOKED} What the gate may say after looking is in sequential.json."
+
+
+def _left_out(found: Validation) -> str:
+    notes: list[str] = []
+    if found.excluded:
+        notes.append(f"{counted(len(found.excluded), 'task')} with a technical fault left both arms")
+    notes += [f"{name}: {why}" for name, why in found.assessment.impossible.items()]
+    notes += list(found.contributions.notes)
+    return "; ".join(notes) + "." if notes else ""
+
+
+def _markdown_table(found: Validation) -> str:
+    lines = ["| chunk | contribution | 95 % interval | shrunk | P(> 0) | verdict |", "|---|---|---|---|---|---|"]
+    for row in sorted(chunk_table(found), key=lambda row: (row["kind"] == "placebo", -row["beta"])):
+        shrunk = f"{row['shrunk']:+.3f}" if "shrunk" in row else "–"
+        probability = f"{row['probability']:.2f}" if "probability" in row else "–"
+        title, reason = (str(row[name]).replace("|", "\\|") for name in ("title", "reason"))
+        verdict = "placebo" if row["kind"] == "placebo" else f"{'keep' if row['kept'] else 'drop'}: {reason}"
+        numbers = f"{row['beta']:+.3f} ± {row['se']:.3f} | [{row['low']:+.3f}, {row['high']:+.3f}]"
+        lines.append(f"| {title} | {numbers} | {shrunk} | {probability} | {verdict} |")
+    return "\n".join(lines)
+
+
+def _interval(found: Interval, *, signed: bool = False) -> str:
+    number = "{:+.3f}" if signed else "{:.3f}"
+    low, high = number.format(found.low), number.format(found.high)
+    return f"{number.format(found.mean)} [{low}, {high}]"
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+def print_gate(found: Validation, findings: Findings, directory: Path, remarks: Sequence[str]) -> None:
+    """Write ``forest.png``, ``forest.svg`` and ``summary.md``, and print the gate.
+
+    Args:
+        found: the gate.
+        findings: from `intraskill.rounds.gate.findings.find`.
+        directory: where its files are.
+        remarks: sentences for the end, such as where the bare run is from.
+    """
+    if found.contributions.chunk_ids:
+        write_forest(directory, found, findings)
+    write_summary(directory, found, findings, remarks)
+    print_validation(found, findings, remarks, str(directory))
+
+
+def print_validation(found: Validation, findings: Findings, remarks: Sequence[str], directory: str) -> None:
+    """Print what the gate found: a table of contributions and what they mean in plain words."""
+    out = console()
+    out.print(contributions_table(found))
+    for head, text in paragraphs(found, findings):
+        out.print(f"[bold]{head}.[/bold] {escape(text)}", highlight=False)
+    for remark in remarks:
+        if remark:
+            out.print(escape(remark), highlight=False)
+    out.print(f"Saved in {escape(directory)}", highlight=False)
+
+
+def contributions_table(found: Validation) -> Table:
+    """One line per chunk and placebo: β ± SE with its interval, the shrunk value, P(α > 0), verdict and reason."""
+    title = f"Contributions over {found.contributions.num_pairs} pairs, relative to no skill"
+    table = Table(title=title, title_justify="left")
+    for name in ("chunk", "β ± SE", "95 % interval", "shrunk", "P(>0)", "shown in"):
+        table.add_column(name, no_wrap=name != "chunk")
+    table.add_column("verdict")
+    for row in sorted(chunk_table(found), key=lambda row: (row["kind"] == "placebo", -row["beta"])):
+        style = {"placebo": "dim"}.get(row["kind"], "green" if row["kept"] else "red")
+        table.add_row(
+            name_of(row),
+            f"{row['beta']:+.3f} ± {row['se']:.3f}",
+            f"[{row['low']:+.3f}, {row['high']:+.3f}]",
+            f"{row['shrunk']:+.3f}" if "shrunk" in row else "–",
+            f"{row['probability']:.2f}" if "probability" in row else "–",
+            str(row["visible"]),
+            Text(verdict_words(row).replace("\n", " "), style),
+        )
+    return table
+
+
+def print_ranking(ranking: Ranking, directory: str) -> None:
+    """Print the arms of a ranking and whether it holds."""
+    table = Table(title=f"Ranking on {ranking.num_tasks} audit tasks", title_justify="left")
+    for name in ("arm or difference", "chunks", "reward"):
+        table.add_column(name)
+    for name, chunks, found in ranking_rows(ranking):
+        table.add_row(name.replace("_", " "), chunks, interval(to_json(found), signed="−" in name))
+    console().print(table, escape(ranking.words()), f"Saved in {directory}", sep="\n", highlight=False)

@@ -1,0 +1,1 @@
+"""Rollouts, GRPO updates and checkpoints of one policy."""

@@ -1,0 +1,1 @@
+"""One learner made of several processes."""

@@ -1,0 +1,443 @@
+"""Sampling from vLLM servers on this or other machines: data parallel, adapters swapped by name, restarts survived."""
+
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from intraskill.config.learning import TESTED_VERSION
+from intraskill.method.errors import ConfigError, EngineError, offenders
+from intraskill.rl.engines.stateless import ActionRequest, SamplingSettings, StatelessConversations, generation_of
+from intraskill.rl.engines.weight_sync import PROBE_SEED, PROBE_TOKENS, EngineProbe, HotSwap, Version
+from intraskill.rl.policy import Generation, Policy
+
+if TYPE_CHECKING:
+    import httpx
+
+
+def completion_body(model: str, request: ActionRequest, sampling: SamplingSettings) -> dict[str, Any]:
+    """Return the JSON of one action.
+
+    ``ignore_eos`` with the stop token named: else every end token of the model's configuration would end an action.
+    """
+    return {
+        "model": model,
+        "prompt": list(request.prompt_ids),
+        "seed": request.seed,
+        "cache_salt": request.salt,
+        "max_tokens": sampling.max_new_tokens,
+        "temperature": sampling.temperature,
+        "top_p": 1.0,
+        "top_k": 0,
+        "min_p": 0.0,
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
+        "repetition_penalty": 1.0,
+        "n": 1,
+        "logprobs": 0,
+        "return_token_ids": True,
+        "ignore_eos": True,
+        "stop_token_ids": [] if sampling.stop_id < 0 else [sampling.stop_id],
+        "skip_special_tokens": False,
+        "stream": False,
+    }
+
+
+def read_completion(reply: Any, request: ActionRequest, sampling: SamplingSettings, where: str) -> Generation:
+    """Return the action of a reply.
+
+    Raises:
+        EngineError: when the reply has another shape, or answers other tokens than were sent.
+    """
+    try:
+        (choice,) = reply["choices"]
+        token_ids, prompt_ids = choice["token_ids"], choice["prompt_token_ids"]
+        logprobs = choice["logprobs"]["token_logprobs"]
+        tokens = [int(token) for token in token_ids]
+        echoed = tuple(int(token) for token in prompt_ids)
+    except (KeyError, TypeError, ValueError) as error:
+        raise EngineError(
+            f"{where} sent no completion with token ids and log-probabilities ({type(error).__name__}: {error}); is it "
+            f"vLLM {TESTED_VERSION}?"
+        ) from error
+    if echoed != request.prompt_ids:
+        raise EngineError(
+            f"{where} answered other tokens than were sent ({len(echoed)} against {len(request.prompt_ids)}); it must "
+            "take token ids as they are"
+        )
+    return generation_of(tokens, logprobs, sampling, where)
+
+
+def check_version(found: str, expected: str, where: str) -> None:
+    """Compare a vLLM version with the prefix that the run expects.
+
+    Raises:
+        ConfigError: when it is another one.
+    """
+    if not (found == expected or found.startswith((f"{expected}.", f"{expected}+", f"{expected}rc"))):
+        raise ConfigError(
+            f"{where} runs vLLM {found or 'of an unknown version'}, but rollout.vllm.version={expected} is expected "
+            f"(tested with {TESTED_VERSION}); install that one, or set rollout.vllm.version to accept {found or 'it'}"
+        )
+
+
+def base_model_of(reply: Any, wanted: str, max_context: int, where: str) -> str:
+    """Return the name of the model that a server's ``/v1/models`` offers below all adapters.
+
+    Args:
+        reply: its JSON.
+        wanted: name that must be there; empty = the only one.
+        max_context: tokens that an episode may have.
+        where: for messages.
+
+    Raises:
+        ConfigError: for another model, or one whose context is too short.
+        EngineError: for a reply of another shape.
+    """
+    try:
+        cards: Sequence[Mapping[str, Any]] = [card for card in reply["data"] if not card.get("parent")]
+        names = [str(card["id"]) for card in cards]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise EngineError(f"{where} does not list its models as vLLM does ({error!r})") from error
+    fitting = [card for card in cards if card["id"] == wanted] if wanted else list(cards)
+    if len(fitting) != 1:
+        raise ConfigError(
+            f"{where} serves {offenders(names)}, not the model that is wanted; set rollout.vllm.served_model to "
+            f"one of them (now {wanted!r}), or start the server with the weights of policy.path"
+        )
+    longest = fitting[0].get("max_model_len")
+    if isinstance(longest, int) and longest < max_context:
+        raise ConfigError(
+            f"rollout.max_context={max_context} exceeds the {longest} tokens that {where} takes; lower it, or start "
+            f"the server with --max-model-len {max_context}"
+        )
+    return str(fitting[0]["id"])
+
+
+def reason_of(reply: Any) -> str:
+    """Return the error message of a reply in one line, cut to a few words."""
+    stated: Any = reply
+    for key in ("error", "message"):
+        if isinstance(stated, Mapping) and key in stated:
+            stated = stated[key]
+    if isinstance(reply, Mapping) and "detail" in reply:
+        stated = reply["detail"]
+    return " ".join(str(stated).split())[:300]
+
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S, CONNECT_S = 0.1, 5.0, 10.0
+_PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+class ForgottenModel(Exception):
+    """The server does not know the adapter: it was restarted since."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """How servers are talked to.
+
+    Attributes:
+        served_model: name of the model below the adapters; empty = the only one that a server has.
+        vllm_version: prefix of the version that a server must have.
+        api_key_env: environment variable that holds the key, if there is one; it is never written.
+        patience_s: longest wait for one answer, a server's restart included, seconds.
+        in_flight: most requests that wait for answers at once.
+    """
+
+    served_model: str = ""
+    vllm_version: str = TESTED_VERSION
+    api_key_env: str = "VLLM_API_KEY"
+    patience_s: float = 600.0
+    in_flight: int = 64
+
+
+class VllmClient:
+    """Talks to one server; safe to share between threads.
+
+    Args:
+        url: address, with or without ``/v1``.
+        settings: how.
+        sampling: how actions are sampled.
+    """
+
+    def __init__(self, url: str, settings: ServerSettings, sampling: SamplingSettings) -> None:
+        self.url = url.rstrip("/").removesuffix("/v1")
+        self.settings, self.sampling = settings, sampling
+        self._lock = threading.Lock()
+        self._http: httpx.Client | None = None
+
+    @property
+    def name(self) -> str:
+        """Name for messages."""
+        return f"the vLLM server at {self.url}"
+
+    def admit(self) -> str:
+        """Check version, model and context length; return the name of the model below the adapters.
+
+        Raises:
+            ConfigError: when it is not the server that the run expects.
+            EngineError: when it cannot be reached, or answers like something else.
+        """
+        version = self._send("GET", "/version")
+        found = str(version.get("version", "")) if isinstance(version, Mapping) else ""
+        check_version(found, self.settings.vllm_version, self.name)
+        models = self._send("GET", "/v1/models")
+        return base_model_of(models, self.settings.served_model, self.sampling.max_context, self.name)
+
+    def load(self, version: Version) -> None:
+        """Make the server know an adapter.
+
+        Raises:
+            ConfigError: when it takes no adapters.
+            EngineError: when it cannot load this one.
+        """
+        body = {"lora_name": version.name, "lora_path": str(version.directory)}
+        try:
+            self._send("POST", "/v1/load_lora_adapter", body)
+        except _Refused as refused:
+            if "already been loaded" in refused.reason:  # the reply to an earlier attempt was lost
+                return
+            if refused.status in (404, 405) and version.name not in refused.reason:
+                raise ConfigError(
+                    f"{self.name} takes no adapters at run time; start it with --enable-lora and "
+                    "VLLM_ALLOW_RUNTIME_LORA_UPDATING=True"
+                ) from None
+            if "lora" in refused.reason.lower() and "enable" in refused.reason.lower():
+                raise ConfigError(f"{self.name} has no LoRA ({refused.reason}); start it with --enable-lora") from None
+            raise EngineError(
+                f"{self.name} cannot load {version.directory}: {refused.reason}; the directory "
+                "(rollout.vllm.adapter_dir) must be readable there under the same path, the model must be that of "
+                "policy.path, and --max-lora-rank at least policy.lora_rank"
+            ) from None
+
+    def unload(self, version: Version) -> None:
+        """Let the server forget an adapter; one that it does not know is forgotten already."""
+        try:
+            self._send("POST", "/v1/unload_lora_adapter", {"lora_name": version.name})
+        except _Refused as refused:
+            if refused.status != 404:
+                raise EngineError(f"{self.name} cannot unload {version.name}: {refused.reason}") from None
+
+    def complete(self, model: str, request: ActionRequest, sampling: SamplingSettings | None = None) -> Generation:
+        """Sample one action.
+
+        Raises:
+            ForgottenModel: when the server does not know ``model`` any more.
+            ConfigError: when the context does not fit.
+            EngineError: when the server refuses, or breaks for longer than ``patience_s``.
+        """
+        sampling = sampling or self.sampling
+        try:
+            reply = self._send("POST", "/v1/completions", completion_body(model, request, sampling))
+        except _Refused as refused:
+            if refused.status == 404 and model in refused.reason:
+                raise ForgottenModel from None
+            if "context length" in refused.reason or "max_model_len" in refused.reason:
+                raise ConfigError(
+                    f"{self.name} has no room for {len(request.prompt_ids)} + {sampling.max_new_tokens} tokens "
+                    f"({refused.reason}); lower rollout.max_context or raise its --max-model-len"
+                ) from None
+            raise EngineError(f"{self.name} refuses an action: {refused.reason}") from None
+        return read_completion(reply, request, sampling, self.name)
+
+    def close(self) -> None:
+        """Drop all connections."""
+        if self._http is not None:
+            self._http.close()
+
+    def _send(self, method: str, route: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Send until there is an answer, or until patience ends."""
+        deadline, pause = time.monotonic() + self.settings.patience_s, FIRST_PAUSE_S
+        while True:
+            try:
+                return self._once(method, route, body, deadline - time.monotonic())
+            except _Passing as failure:
+                if time.monotonic() + pause > deadline:
+                    raise EngineError(
+                        f"{self.name} gave no answer within rollout.vllm.patience_s={self.settings.patience_s:g} "
+                        f"({failure}); start it, look at its log, or correct rollout.vllm.urls, and run again"
+                    ) from failure
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_S)
+
+    def _once(self, method: str, route: str, body: Mapping[str, Any] | None, seconds: float) -> Any:
+        import httpx
+
+        timeout = httpx.Timeout(max(seconds, FIRST_PAUSE_S), connect=min(CONNECT_S, max(seconds, 1.0)), pool=None)
+        try:
+            reply = self._connections().request(method, self.url + route, json=body, timeout=timeout)
+        except httpx.InvalidURL as error:
+            raise ConfigError(f"rollout.vllm.urls: {self.url} is no address ({error})") from error
+        except httpx.UnsupportedProtocol as error:
+            raise ConfigError(f"rollout.vllm.urls: {self.url} must begin with http:// or https://") from error
+        except httpx.TransportError as error:
+            raise _Passing(f"{type(error).__name__}: {error}") from error
+        if reply.status_code in (401, 403):
+            raise ConfigError(f"{self.name} refuses the key; put it into the variable {self.settings.api_key_env}")
+        try:
+            found = reply.json() if reply.content else {}
+        except ValueError:
+            found = reply.text
+        # vLLM answers 500 to an adapter that it cannot load; asking again would not change that.
+        if reply.status_code in _PASSING and not (reply.status_code == 500 and "lora" in route):
+            raise _Passing(f"status {reply.status_code}: {reason_of(found)}")
+        if not reply.is_success:
+            raise _Refused(reply.status_code, reason_of(found))
+        return found
+
+    def _connections(self) -> "httpx.Client":
+        import httpx
+
+        with self._lock:
+            if self._http is None:
+                key = os.environ.get(self.settings.api_key_env, "")
+                self._http = httpx.Client(
+                    headers={"Authorization": f"Bearer {key}"} if key else {},
+                    limits=httpx.Limits(max_connections=self.settings.in_flight),
+                    # A proxy of the surroundings must not stand between this client and a server of the same cluster.
+                    trust_env=False,
+                )
+            return self._http
+
+
+class _Passing(Exception):
+    """A failure that may be gone at the next attempt."""
+
+
+class _Refused(Exception):
+    """The server understood and refuses; asking again changes nothing."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(f"status {status}: {reason}")
+        self.status, self.reason = status, reason
+
+
+_RESTARTS = 5
+
+
+class VllmServerEngine:
+    """Samples from a LoRA policy through one or more servers; implements `policy.Engine`.
+
+    Each batch is shared among the servers by `lanes_of`: by the batch alone, never by load, so a run that is continued
+    asks the same servers for the same rows. All servers must stand on the start weights of the policy.
+
+    Args:
+        policy: whose adapter is served.
+        urls: addresses of the servers.
+        sampling: how every action is sampled.
+        settings: how the servers are talked to.
+        adapter_dir: directory that the servers see under the same path; ``None`` = a temporary one of this machine.
+        tolerance: see `EngineProbe`.
+
+    Raises:
+        ConfigError: without any address, or for a policy without an adapter.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        urls: Sequence[str],
+        sampling: SamplingSettings,
+        *,
+        settings: ServerSettings | None = None,
+        adapter_dir: Path | None = None,
+        tolerance: float = 0.0,
+    ) -> None:
+        if not urls:
+            raise ConfigError("rollout.engine=vllm_server needs the addresses of its servers in rollout.vllm.urls")
+        if not hasattr(policy.model, "peft_config"):
+            raise ConfigError(
+                "rollout.engine=vllm_server trains an adapter: a server takes no new full weights; set "
+                "policy.lora_rank, or use rollout.engine=vllm or torch"
+            )
+        settings = settings or ServerSettings()
+        self.probe = EngineProbe(policy, sampling.temperature, tolerance)
+        self._probing = replace(sampling, stop_id=-1, max_new_tokens=PROBE_TOKENS)
+        self._clients = [VllmClient(url, settings, sampling) for url in urls]
+        self._admitted = [0] * len(urls)
+        self._locks = [threading.Lock() for _ in urls]
+        self._pool = ThreadPoolExecutor(settings.in_flight)
+        self._temporary = None if adapter_dir else tempfile.TemporaryDirectory(prefix="intraskill-adapters-")
+        root = Path(self._temporary.name) if self._temporary else adapter_dir
+        assert root is not None
+        self._swap = HotSwap(policy, root.absolute(), load=self._load, unload=self._unload, verify=self._verify)
+
+    def serve(self, checkpoint: str) -> None:
+        """Make every server sample from the policy's weights as they are now; ``checkpoint`` is their hash.
+
+        Raises:
+            ConfigError: when a server is not what the run expects.
+            EngineError: when one cannot be reached, or does not sample from the policy.
+        """
+        self._swap.serve(checkpoint)
+
+    def open(self, prompts: Sequence[tuple[int, ...]]) -> StatelessConversations:
+        """Start one conversation per prompt; equal prompts go to one server as far as the shares allow."""
+        return StatelessConversations(self._sample, prompts, len(self._clients))
+
+    def close(self) -> None:
+        """Drop connections and temporary files."""
+        self._pool.shutdown(cancel_futures=True)
+        for client in self._clients:
+            client.close()
+        if self._temporary:
+            self._temporary.cleanup()
+
+    def _sample(self, requests: Sequence[ActionRequest]) -> list[Generation]:
+        version = self._swap.current
+        if version is None:
+            raise EngineError("no weights are served: call serve first, and do not go on after a failed swap")
+        return list(self._pool.map(lambda request: self._ask(request, version), requests))
+
+    def _ask(self, request: ActionRequest, version: Version) -> Generation:
+        """Sample one action; a server that was restarted meanwhile is admitted again first."""
+        lane = request.lane
+        for _ in range(_RESTARTS):
+            admitted = self._admitted[lane]
+            try:
+                return self._clients[lane].complete(version.name, request)
+            except ForgottenModel:
+                with self._locks[lane]:
+                    if self._admitted[lane] == admitted:
+                        self._bring(lane, version)
+                        self._check(lane, version)
+        raise self._forgetful(lane)
+
+    def _load(self, version: Version) -> None:
+        list(self._pool.map(lambda lane: self._bring(lane, version), range(len(self._clients))))
+
+    def _verify(self, version: Version) -> None:
+        for lane in range(len(self._clients)):
+            self._check(lane, version)
+
+    def _unload(self, version: Version) -> None:
+        list(self._pool.map(lambda client: client.unload(version), self._clients))
+
+    def _bring(self, lane: int, version: Version) -> None:
+        """Check a server and load the adapter there."""
+        self._clients[lane].admit()
+        self._clients[lane].load(version)
+
+    def _check(self, lane: int, version: Version) -> None:
+        """Probe a server; only then do waiting threads see that it was admitted."""
+        client = self._clients[lane]
+        request = ActionRequest(self.probe.prompt_ids, PROBE_SEED, version.name)
+        for _ in range(_RESTARTS):
+            try:
+                answer = client.complete(version.name, request, self._probing)
+            except ForgottenModel:
+                self._bring(lane, version)
+                continue
+            self.probe.check(answer, f"{client.name} ({version.name})")
+            self._admitted[lane] += 1
+            return
+        raise self._forgetful(lane)
+
+    def _forgetful(self, lane: int) -> EngineError:
+        return EngineError(f"{self._clients[lane].name} forgets its adapter again and again; look at its log")

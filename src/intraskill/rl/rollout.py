@@ -1,0 +1,205 @@
+"""Turn-synchronous episodes, token-exact: all rows act, then all environments answer.
+
+A bad rollout is data, not a crash: what an environment raises becomes `Rollout.fault`. What the policy does wrong
+(an endless action, too many actions, a full context) ends the episode through the environment, with zero reward.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Protocol, cast
+
+from intraskill.environments.protocol import Environment, Opening, Outcome, Session, boundary
+from intraskill.method.randomness import child_seed
+from intraskill.method.rollouts import Episode, Rollout, Turn
+from intraskill.rl.chat import ChatCodec
+from intraskill.rl.engines.constrained import Constraint, Guide
+from intraskill.rl.policy import Conversations, Engine, Generation
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutLimits:
+    """Limits of one episode.
+
+    Attributes:
+        max_turns: actions.
+        max_new_tokens: tokens of one action.
+        max_context: tokens of prompt and everything after it.
+        rollout_batch: episodes that run in one batch.
+        workers: batches that run at once, each in a thread.
+    """
+
+    max_turns: int = 10
+    max_new_tokens: int = 32
+    max_context: int = 2048
+    rollout_batch: int = 64
+    workers: int = 1
+
+
+class _Guidable(Conversations, Protocol):
+    """Conversations whose next actions can be restricted."""
+
+    def restrict(self, guides: Mapping[int, Guide]) -> None: ...
+
+
+@dataclass(slots=True)
+class _Live:
+    """One episode under way; ``appended`` is what the environment added since the last action."""
+
+    episode: Episode
+    session: Session | None = None
+    request: str = ""
+    state: Mapping[str, Any] = field(default_factory=dict)
+    prompt_ids: tuple[int, ...] = ()
+    token_ids: list[int] = field(default_factory=list)
+    loss_mask: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    appended: tuple[int, ...] = ()
+    turns: list[Turn] = field(default_factory=list)
+    outcome: Outcome | None = None
+    fault: str | None = None
+    truncated: bool = False
+
+    @property
+    def over(self) -> bool:
+        """The episode ended or broke."""
+        return self.fault is not None or (self.outcome is not None and self.outcome.done)
+
+    def call(self, act: Callable[[Session], Outcome]) -> Outcome | None:
+        """Let the environment answer; ``None`` when it broke."""
+        assert self.session is not None
+        answer: Outcome | None = None
+        with boundary("environment") as crossing:
+            answer = act(self.session)
+        self.fault = crossing.fault
+        if answer is not None:
+            self.outcome = answer
+        return answer
+
+    def stop(self, reason: str) -> Outcome | None:
+        """End the episode by a limit."""
+        self.truncated = True
+        return self.call(lambda session: session.terminate(reason))
+
+
+def run_episodes(
+    episodes: Sequence[Episode],
+    env: Environment,
+    engine: Engine,
+    codec: ChatCodec,
+    limits: RolloutLimits,
+    checkpoint: str = "",
+    constraint: Constraint | None = None,
+) -> tuple[Rollout, ...]:
+    """Run every episode and return its rollout, in order.
+
+    The token ids of a rollout are only appended to: the policy's tokens as sampled, and each observation's suffix.
+
+    Args:
+        episodes: what to run; equal prompts (a group) share their prefill when they run in the same batch.
+        env: opens one session per episode.
+        engine: samples the actions.
+        codec: text to token ids.
+        limits: limits of one episode.
+        checkpoint: hash of the weights that the engine serves.
+        constraint: restricts every action to what its page admits; the engine must be able to.
+    """
+
+    def run(batch: Sequence[Episode]) -> list[Rollout]:
+        lives = [_Live(episode) for episode in batch]
+        prompts: dict[tuple[str, str], tuple[int, ...]] = {}
+        for live in lives:
+            _open(live, env, codec, prompts)
+        _run_batch([live for live in lives if not live.over], engine, codec, limits, constraint)
+        return [_rollout(live, checkpoint) for live in lives]
+
+    size = limits.rollout_batch
+    batches = [episodes[first : first + size] for first in range(0, len(episodes), size)]
+    with ThreadPoolExecutor(limits.workers) as pool:
+        return tuple(rollout for finished in pool.map(run, batches) for rollout in finished)
+
+
+def _open(live: _Live, env: Environment, codec: ChatCodec, known: dict[tuple[str, str], tuple[int, ...]]) -> None:
+    opening: Opening | None = None
+    with boundary("environment") as crossing:
+        live.session = env.open()
+        opening = live.session.reset(live.episode.task.id)
+    live.fault = crossing.fault
+    if opening is None:
+        return
+    live.request, live.state = opening.request, opening.state
+    skill_text = live.episode.skill.render(live.episode.visible)
+    text = (skill_text, f"{opening.request}\n\n{opening.observation}")
+    if text not in known:
+        known[text] = codec.prompt(*text)
+    live.prompt_ids = known[text]
+
+
+def _run_batch(
+    lives: Sequence[_Live], engine: Engine, codec: ChatCodec, limits: RolloutLimits, constraint: Constraint | None
+) -> None:
+    conversations = engine.open([live.prompt_ids for live in lives])
+    rows = dict(enumerate(lives))
+    turn = 0
+    while True:
+        for live in rows.values():
+            used = len(live.prompt_ids) + len(live.token_ids) + len(live.appended)
+            if not live.over and used + limits.max_new_tokens > limits.max_context:
+                live.stop("generation_length")
+        rows = {row: live for row, live in rows.items() if not live.over}
+        if not rows:
+            return
+        for live in rows.values():
+            live.token_ids += live.appended
+            live.loss_mask += [0] * len(live.appended)
+            live.logprobs += [0.0] * len(live.appended)
+        if constraint is not None:
+            cast(_Guidable, conversations).restrict({row: constraint.guide(live.state) for row, live in rows.items()})
+        generated = conversations.generate(
+            {row: live.appended for row, live in rows.items()},
+            {row: child_seed(live.episode.seed, "turn", turn) for row, live in rows.items()},
+        )
+        turn += 1
+        for row, live in rows.items():
+            _act(live, generated[row], codec, last=turn >= limits.max_turns)
+
+
+def _act(live: _Live, generation: Generation, codec: ChatCodec, *, last: bool) -> None:
+    """Record one action, let the environment answer, and queue its observation."""
+    live.token_ids += generation.token_ids
+    live.loss_mask += [1] * len(generation.token_ids)
+    live.logprobs += generation.logprobs
+    action = codec.decode(generation.token_ids)
+    before = live.state
+    answer = live.call(lambda session: session.step(action)) if generation.stopped else live.stop("generation_length")
+    if answer is None:
+        return
+    page = str(before.get("page_type", ""))
+    live.turns.append(Turn(page, action, answer.tool, answer.argument, answer.feedback, before))
+    live.state = answer.state
+    if answer.done:
+        live.truncated = live.truncated or answer.termination in ("action_limit", "generation_length")
+    elif last:
+        live.stop("action_limit")
+    else:
+        live.appended = codec.observation(answer.observation)
+
+
+def _rollout(live: _Live, checkpoint: str) -> Rollout:
+    scored = live.outcome if live.fault is None else None
+    return Rollout(
+        task_id=live.episode.task.id,
+        visible=live.episode.visible,
+        checkpoint=checkpoint,
+        sample=live.episode.sample,
+        prompt_ids=live.prompt_ids,
+        token_ids=tuple(live.token_ids),
+        loss_mask=tuple(live.loss_mask),
+        logprobs=tuple(live.logprobs),
+        reward=None if scored is None else scored.reward,
+        parts={} if scored is None else dict(scored.parts),
+        fault=live.fault,
+        truncated=live.truncated,
+        request=live.request,
+        turns=tuple(live.turns),
+    )

@@ -1,0 +1,180 @@
+"""From a config to a learner: start weights, engine and optimizer, in one process or in several.
+
+Heavy packages are imported here only when the config asks for what needs them.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from intraskill.config.config import Config
+from intraskill.config.learning import LossKind, SelfCheck, TrainerSettings, launched, strategy_of
+from intraskill.config.shipped import POLICIES
+from intraskill.environments.factories import imported
+from intraskill.environments.protocol import Environment
+from intraskill.method.errors import ConfigError, RankError
+from intraskill.rl.learner import Learner
+from intraskill.store.metrics import Monitor
+
+if TYPE_CHECKING:
+    from intraskill.rl.policy import Engine, Policy
+
+SHIPPED_POLICIES = ("tiny", "tiny_editor")
+Led = TypeVar("Led")
+
+
+def learner_of(config: Config, environment: Environment) -> Learner:
+    """Build the policy and its optimizer for an environment; among several processes, the one that leads the others.
+
+    Raises:
+        ConfigError: also for a world with a learner of its own among several processes.
+    """
+    if config.env.name != "planted" and not hasattr(environment, "learner"):
+        return _torch_learner(config, environment)
+    if launched().size > 1:
+        raise ConfigError(
+            f"env.name={config.env.name} has a learner of its own, for one process; start it without a launcher"
+        )
+    if config.env.name == "planted":
+        planted: Learner = imported("intraskill.environments.planted:PlantedLearner")(environment)
+        return planted
+    own: Learner = environment.learner(config)  # type: ignore[attr-defined]
+    return own
+
+
+def _torch_learner(config: Config, environment: Environment) -> Learner:
+    language = getattr(getattr(environment, "settings", None), "language", "plain")
+    if config.policy.path == "tiny" and language != "plain":
+        raise ConfigError(
+            f"policy.path=tiny reads env.options.language=plain only, and this shop is in {language!r}; set "
+            "env.options.language=plain, or policy.path to a model that reads natural language"
+        )
+    from intraskill.rl.distributed.group import present
+    from intraskill.rl.distributed.learner import NoEngine, led, refuse_engine, together_of
+    from intraskill.rl.engines.vllm_local import vllm_engine_of
+    from intraskill.rl.trainer import TorchLearner
+
+    rollout, ranks = config.rollout, present()
+    refuse_engine(rollout.engine, ranks)
+    loaded, settings = start_policy(config), trainer_settings(config)
+    together = together_of(ranks, loaded, settings)
+    engine: Engine | None = None
+    if rollout.engine != "torch":
+        directory = policy_directory(config.policy.path)
+        engine = NoEngine() if ranks and ranks.rank else vllm_engine_of(rollout, loaded, directory)
+    local = TorchLearner(loaded, environment, settings, engine=engine, together=together)
+    return local if ranks is None else led(local, ranks, elsewhere=rollout.engine != "torch")
+
+
+def start_policy(config: Config) -> "Policy":
+    """Load the start weights and, where the config asks for one, the adapter on top, onto this process's device.
+
+    Raises:
+        ConfigError: when there is no such directory or device.
+        CheckpointError: when the directory holds no model.
+    """
+    directory = policy_directory(config.policy.path)
+    import torch
+    from transformers.utils import logging
+
+    from intraskill.rl.distributed.group import device_of, present
+    from intraskill.rl.policy import LoraSettings, load_policy
+
+    logging.disable_progress_bar()
+    torch.set_num_threads(config.threads)
+    policy, lora = config.policy, None
+    if policy.lora_rank:
+        targets = tuple(policy.lora_targets)
+        lora = LoraSettings(policy.lora_rank, policy.lora_alpha, targets[0] if targets == ("all-linear",) else targets)
+    device = device_of(policy.device, present())
+    return load_policy(directory, lora=lora, device=device, dtype=getattr(torch, policy.dtype))
+
+
+def policy_directory(path: str) -> Path:
+    """Return the directory of the start weights.
+
+    Raises:
+        ConfigError: when there is none.
+    """
+    directory = POLICIES / path if path in SHIPPED_POLICIES else Path(path)
+    if not directory.is_dir():
+        raise ConfigError(
+            f"policy.path={path}: {directory} is not a directory; give one that holds config.json, or let "
+            "intraskill warmstart (a policy) or intraskill editor sft (an editor) make it"
+        )
+    return directory
+
+
+def trainer_settings(config: Config) -> TrainerSettings:
+    """Translate the config into the trainer's own settings."""
+    grpo, rollout = config.grpo, config.rollout
+    return TrainerSettings(
+        lr=grpo.lr,
+        weight_decay=grpo.weight_decay,
+        max_grad_norm=grpo.max_grad_norm,
+        warmup_steps=grpo.warmup_steps,
+        loss=cast(LossKind, grpo.loss),
+        epsilon_low=grpo.clip_low,
+        epsilon_high=grpo.clip_high,
+        beta=grpo.kl_beta,
+        entropy_coef=grpo.entropy_coef,
+        updates_per_batch=grpo.updates_per_batch,
+        token_budget=grpo.micro_batch_tokens,
+        shared_prefix=grpo.shared_prefix,
+        prefix_tree=grpo.prefix_tree,
+        self_check=cast(SelfCheck, grpo.self_check),
+        checkpoint_activations=grpo.checkpoint_activations,
+        temperature=rollout.temperature,
+        max_turns=rollout.max_turns,
+        max_new_tokens=rollout.max_new_tokens,
+        max_context=rollout.max_context,
+        constrained=rollout.constrained,
+        rollout_batch=-(-rollout.batch // (config.workers * launched().size)),
+        workers=config.workers,
+        mismatch_cap=grpo.mismatch_cap,
+    )
+
+
+def run_together(
+    config: Config,
+    lead: Callable[[Config, Monitor | None], Led],
+    environment_of: Callable[[Config], Environment],
+    monitor: Monitor | None = None,
+) -> Led | None:
+    """Run a training, or what is left of it; return what it returns on rank 0 and nothing on the others.
+
+    Args:
+        config: of the training.
+        lead: the training; it builds its own learner.
+        environment_of: builds the environment in which the other ranks' learners act.
+        monitor: watches rank 0.
+
+    Raises:
+        IntraSkillError: with one clear sentence, on rank 0; the other ranks end with it.
+        RankError: on rank 0 when another rank fails, on another one when rank 0 is gone without a word.
+        SystemExit: on the other ranks, when rank 0 says why it ends.
+    """
+    if strategy_of(config.distributed, launched()) == "none":
+        return lead(config, monitor)
+    import torch
+
+    from intraskill.rl.distributed.group import joined
+    from intraskill.rl.distributed.learner import dismiss, serve
+    from intraskill.rl.trainer import TorchLearner
+
+    cuda = config.policy.device != "cpu" and torch.cuda.is_available()
+    torch.set_num_threads(config.threads)
+    with joined(config.distributed, cuda=cuda) as ranks:
+        if ranks.rank == 0:
+            found = lead(config, monitor)
+            dismiss(ranks)
+            return found
+        try:
+            serve(cast(TorchLearner, learner_of(config, environment_of(config))), ranks)
+        except KeyboardInterrupt:
+            raise SystemExit(130) from None
+        except RankError:
+            if ranks.told:
+                raise SystemExit(2) from None
+            raise
+    return None

@@ -1,0 +1,1 @@
+"""The loop and its stages, each of which writes one readable artifact."""

@@ -1,0 +1,136 @@
+"""Stage A: from the first rollouts to the document that the first gate calibrates (method §4); also on its own."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from intraskill.config.config import Config, check
+from intraskill.method.errors import ConfigError, SkillFormatError, offenders
+from intraskill.method.leakage.filter import Firewall
+from intraskill.method.rollouts import Episode, GroupResult, Rollout
+from intraskill.method.skill.edits import pool
+from intraskill.method.skill.proposals import Ledger, Proposal
+from intraskill.method.skill.skill import Skill
+from intraskill.proposers.proposal_filter import Memory
+from intraskill.proposers.trace2skill import secrets_of
+from intraskill.proposers.trajectories import RECORDED, read_trajectories
+from intraskill.rounds.arms import bare_arm, run_arm
+from intraskill.rounds.human_review import reviewed
+from intraskill.rounds.review import propose
+from intraskill.rounds.run import Run
+from intraskill.rounds.setup import analyst_of, assemble, environment_of, facts_of
+from intraskill.store.metrics import Metrics, Monitor, Silence
+from intraskill.store.provenance import check_provenance, claim, draft_of, plan_of
+from intraskill.store.run_directory import locked, write_text
+
+
+def draft_skill(
+    run: Run, directory: Path, draft: Skill, rollouts: Sequence[Rollout]
+) -> tuple[Skill, tuple[Proposal, ...], Ledger]:
+    """Write ``draft.md``: the run's own draft and what Trace2Skill adds to it.
+
+    Args:
+        run: the run.
+        directory: where the artifacts go.
+        draft: from `screened_draft`.
+        rollouts: what to learn from.
+
+    Returns:
+        The document, the proposals that are new in it, and the ledger with what was turned away.
+    """
+    memory = Memory(rounds=run.config.proposer.stay_away_rounds)
+    proposals, ledger = propose(run, directory, rollouts, draft, memory)
+    proposals, ledger = reviewed(run, directory, draft, proposals, ledger)
+    drafted = pool(draft, [proposal.to_edit() for proposal in proposals])
+    write_text(directory / "draft.md", drafted.to_markdown())
+    return drafted, proposals, ledger
+
+
+def first_rollouts(run: Run, directory: Path, draft: Skill) -> tuple[Rollout, ...]:
+    """Sample the initial policy on train tasks without any skill, or read what was sampled before."""
+    if not run.config.coldstart.tasks or run.analyst is None:
+        return ()
+    tasks = run.tasks("train", run.config.coldstart.tasks)
+    return run_arm(run, directory / "cold_start.jsonl", 0, bare_arm(run, tasks, draft, address=("cold_start",)))
+
+
+def screened_draft(run: Run) -> Skill:
+    """Return the run's own draft, which has no privilege over a proposal: the firewall must let it in.
+
+    Raises:
+        SkillFormatError: naming place, rule and span.
+    """
+    draft = draft_of(run.config)
+    if found := [f"{where}, {rejection}" for where, rejection in run.firewall.inspect_skill(draft)]:
+        raise SkillFormatError(
+            f"the firewall refuses coldstart.draft={run.config.coldstart.draft} for {offenders(found)}; "
+            "take these words out and run the same command again"
+        )
+    return draft
+
+
+def draft_alone(config: Config, trajectories: Path | None, monitor: Monitor | None = None) -> tuple[Skill, Path]:
+    """Run stage A alone into ``config.run_dir``, or what is left of it: on a file of trajectories, or on fresh ones.
+
+    Raises:
+        ConfigError: when the config names no analyst, or asks for fresh trajectories of no task.
+        ArtifactError: for a file that holds no scored trajectories, or a directory of another plan.
+    """
+    if config.proposer.name == "none":
+        raise ConfigError("proposer.name=none proposes nothing; set proposer.name to rules or openai")
+    if trajectories is None and not config.coldstart.tasks:
+        raise ConfigError("coldstart.tasks=0 samples nothing; set it to 1 or more, or give --trajectories FILE")
+    run = assemble(config, monitor) if trajectories is None else _without_policy(config, trajectories, monitor)
+    recorded = () if trajectories is None else read_trajectories(trajectories, run.environment.tools)
+    with locked(run.root):
+        try:
+            draft = screened_draft(run)
+            rollouts = first_rollouts(run, run.root, draft) if trajectories is None else recorded
+            skill, _, _ = draft_skill(run, run.root, draft, rollouts)
+        finally:
+            run.metrics.close()
+    return skill, run.root
+
+
+@dataclass(frozen=True)
+class AbsentPolicy:
+    """The policy behind recorded trajectories: it is not here, and neither acts nor learns."""
+
+    checkpoint: str = RECORDED
+    conditions: dict[str, str] = field(default_factory=dict)
+
+    def run(self, episodes: Sequence[Episode]) -> tuple[Rollout, ...]:
+        """Refuse."""
+        raise ConfigError(f"recorded trajectories come without a policy, and {len(episodes)} episodes were asked for")
+
+    def update(self, groups: Sequence[GroupResult]) -> dict[str, Any]:
+        """Refuse."""
+        raise ConfigError(
+            f"recorded trajectories come without a policy, and an update on {len(groups)} groups was asked"
+        )
+
+    def save(self, directory: Path) -> None:
+        """Save nothing."""
+
+    def load(self, directory: Path) -> None:
+        """Load nothing."""
+
+
+def _without_policy(config: Config, trajectories: Path, monitor: Monitor | None) -> Run:
+    """Claim the directory for these trajectories and build everything but a policy."""
+    check(config)
+    root = Path(config.run_dir)
+    if not trajectories.is_file():
+        raise ConfigError(f"there is no file of trajectories {trajectories}; give JSON lines, see docs/trace2skill.md")
+    content = hashlib.sha256(trajectories.read_bytes()).hexdigest()
+    environment, learner = environment_of(config), AbsentPolicy()
+    shown = monitor or Silence()
+    analyst = analyst_of(config, environment, root, shown)
+    facts = facts_of(learner, environment, analyst)
+    read_trajectories(trajectories, environment.tools)  # a file that cannot be read claims no directory
+    claim(root, plan_of(config) | {"trajectories": content}, facts)
+    check_provenance(root, facts)
+    firewall, metrics = Firewall(secrets_of(environment)), Metrics(root / "metrics.jsonl")
+    return Run(config, root, environment, learner, analyst, firewall, metrics, shown)

@@ -1,0 +1,1 @@
+"""One validation gate: planned, run, assessed, kept."""

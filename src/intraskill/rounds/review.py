@@ -1,0 +1,176 @@
+"""From a round's failures to candidate edits: frontier, triage, proposals (method §6)."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from intraskill.method.curriculum.frontier import Review, TriageRule, Verdict, find_frontier, triage
+from intraskill.method.errors import counted
+from intraskill.method.gate.decision import Decision, Fate
+from intraskill.method.randomness import shuffled
+from intraskill.method.rollouts import GroupResult, Rollout
+from intraskill.method.skill.proposals import Ledger, Proposal
+from intraskill.method.skill.skill import Skill
+from intraskill.proposers.analysis_records import without_edits
+from intraskill.proposers.proposal_filter import Memory
+from intraskill.proposers.trace2skill import Harvest, harvest_edits
+from intraskill.rounds.arms import bare_arm, plan_arm, run_arm
+from intraskill.rounds.run import Run
+from intraskill.rounds.training import frontier_rule
+from intraskill.store.metrics import log_spending
+from intraskill.store.records import from_json, to_json
+from intraskill.store.run_directory import read_json, write_json, write_jsonl
+
+WITHOUT_PROPOSAL = ("no_proposal", "bad_answer", "fix_failed", "no_trial", "no_action", "faults", "over_budget")
+"""Counts of rollouts that gave an LLM's analyst nothing (`intraskill.proposers.analysis_records`)."""
+
+
+def review_frontier(
+    run: Run, directory: Path, round_index: int, results: Sequence[GroupResult], skill: Skill
+) -> tuple[dict[str, Any], tuple[Rollout, ...]]:
+    """Re-run every frontier task at the frozen checkpoint, with the full skill and bare, and judge it (method §6.2).
+
+    Returns:
+        The frontier counts, and the rollouts that speak for proposals: those of skill-deficit tasks only.
+    """
+    found = find_frontier(results, frontier_rule(run))
+    rows = [
+        {"task_id": result.group.task.id, "group": result.group.id, "rewards": list(result.rewards)} for result in found
+    ]
+    write_json(directory / "frontier.json", rows)
+    by_id = {result.group.task.id: result for result in found}
+    chosen = shuffled(by_id, run.config.seed, "review", round_index)[: run.config.frontier.max_tasks]
+    tasks, again = [by_id[task_id].group.task for task_id in chosen], run.config.triage.reruns
+    whole = frozenset(skill.ids)
+    address = ("review_full", round_index)
+    full = run_arm(
+        run,
+        directory / "review_full.jsonl",
+        round_index,
+        plan_arm(run, tasks, skill, whole, address=address, repeats=again),
+    )
+    address = ("review_bare", round_index)
+    bare = run_arm(
+        run,
+        directory / "review_bare.jsonl",
+        round_index,
+        bare_arm(run, tasks, skill, address=address, repeats=again),
+    )
+    solvable = getattr(run.environment, "solvable", lambda task_id: None)
+    rule = TriageRule(run.config.triage.solved, run.config.triage.min_valid)
+    verdicts: dict[str, Verdict] = {}
+    judged = []
+    for task_id in chosen:
+        review = Review(task_id, _rewards(full, task_id), _rewards(bare, task_id), solvable(task_id))
+        verdicts[task_id] = triage(review, rule)
+        judged.append(to_json(review) | {"verdict": verdicts[task_id].value})
+    write_json(directory / "reviews.json", judged)
+    deficits = {task_id for task_id, verdict in verdicts.items() if verdict is Verdict.SKILL_DEFICIT}
+    first = [rollout for result in found if result.group.task.id in deficits for rollout in result.rollouts]
+    second = [rollout for rollout in full if rollout.task_id in deficits]
+    counts = {verdict.value: sum(v is verdict for v in verdicts.values()) for verdict in Verdict}
+    return {"groups": len(found), "reviewed": len(chosen), **counts}, (*first, *second)
+
+
+def _rewards(rollouts: Sequence[Rollout], task_id: str) -> tuple[float | None, ...]:
+    return tuple(rollout.reward for rollout in rollouts if rollout.task_id == task_id)
+
+
+def propose(
+    run: Run,
+    directory: Path,
+    evidence: Sequence[Rollout],
+    skill: Skill,
+    memory: Memory,
+    groups: Sequence[GroupResult] = (),
+) -> tuple[tuple[Proposal, ...], Ledger]:
+    """Run Trace2Skill on the evidence and write its records and ``edits.json`` (method §4, §6.3).
+
+    Args:
+        run: the run.
+        directory: the round's directory.
+        evidence: rollouts of skill deficits, or of the cold start.
+        skill: S_t.
+        memory: every proposal so far, and the round; round 0 only adds drafts.
+        groups: the round's training groups.
+
+    Returns:
+        The proposals for the gate, and the ledger with what was turned away before it.
+    """
+    path = directory / "edits.json"
+    if not path.exists():
+        try:
+            harvest = _harvest(run, evidence, skill, memory, groups)
+        finally:
+            usage = run.analyst.usage if run.analyst is not None else None
+            log_spending(run.metrics, run.monitor, usage, memory.round_index, "proposals")
+        if "asked" in harvest.counts:
+            run.monitor.say(f"round {memory.round_index}: {answers_line(harvest)}")
+        elif "parsed" in harvest.counts:
+            run.monitor.say(f"round {memory.round_index}: {analyses_line(harvest)}")
+        write_jsonl(directory / "analyses.jsonl", [to_json(record) for record in harvest.records])
+        write_json(path, to_json(replace(harvest, records=())))  # the records hold notes that nobody else may read
+    harvest = from_json(Harvest, read_json(path), path)
+    ledger = memory.ledger
+    for refusal in harvest.refused:
+        ledger = ledger.record(memory.round_index, refusal.proposal, Fate.FIREWALL, refusal.reason)
+    for blocked in harvest.blocked:
+        ledger = ledger.record(memory.round_index, blocked.proposal, Fate.BLOCKED, blocked.reason)
+    if not harvest.proposals and evidence and run.analyst is not None:
+        ledger = ledger.record(memory.round_index, None, Fate.NO_PROPOSAL, f"{len(evidence)} rollouts read")
+    return harvest.proposals, ledger
+
+
+def answers_line(harvest: Harvest) -> str:
+    """Return what became of an editor's answers: one that says nothing valid looks like one without ideas otherwise."""
+    counts = harvest.counts
+    edits = counts["asked"] - counts["noop"] - counts["invalid"]
+    reasons = [f"{n} {name.removeprefix('invalid/')}" for name, n in counts.items() if name.startswith("invalid/")]
+    wrong = f"{counts['invalid']} invalid" + (f" ({', '.join(reasons)})" if reasons else "")
+    no_room = counted(counts["no_room"], "rollout")
+    unread = f"; no prompt beside the skill has room for {no_room}" if counts["no_room"] else ""
+    given, valid = counted(counts["asked"], "answer"), f"{counted(edits, 'edit')}, {counts['noop']} NOOP"
+    return f"{harvest.analyst} gave {given}: {valid}, {wrong}{unread}"
+
+
+def analyses_line(harvest: Harvest) -> str:
+    """Return what an LLM's analyses came to, and why rollouts gave nothing; the report shows candidates only."""
+    counts = harvest.counts
+    fell = [f"{counts[name]} {name}" for name in WITHOUT_PROPOSAL if counts.get(name)]
+    lost = f"; rollouts without one: {', '.join(fell)}" if fell else ""
+    return f"{harvest.analyst} made {counted(counts['mapped'], 'proposal')}{lost}"
+
+
+def _harvest(
+    run: Run, evidence: Sequence[Rollout], skill: Skill, memory: Memory, groups: Sequence[GroupResult]
+) -> Harvest:
+    if run.analyst is None or not (evidence or groups):
+        return Harvest((), (), {}, "")
+    first = memory.round_index == 0
+    room = max(0, run.config.coldstart.max_drafts - len(skill.chunks)) if first else run.config.proposer.max_candidates
+    found = harvest_edits(evidence, skill, run.analyst, run.firewall, limit=room, memory=memory, groups=groups)
+    return adding_at_most(room, found)
+
+
+def adding_at_most(chunks: int, harvest: Harvest) -> Harvest:
+    """Leave out what would add more than ``chunks`` chunks in all: a SPLIT adds several, and a pool has its limit."""
+    kept: list[Proposal] = []
+    for proposal in harvest.proposals:
+        if sum(len(other.chunks) for other in (*kept, proposal)) <= chunks:
+            kept.append(proposal)
+    gone = {proposal.to_edit().id for proposal in harvest.proposals} - {proposal.to_edit().id for proposal in kept}
+    counts = {**harvest.counts, "too_large": len(harvest.proposals) - len(kept)}
+    return replace(harvest, proposals=tuple(kept), counts=counts, records=without_edits(harvest.records, gone))
+
+
+def record_fates(memory: Memory, proposals: Sequence[Proposal], decision: Decision, skill: Skill) -> Ledger:
+    """Enter what the gate decided on each proposal of ``skill``; at the cold start one is judged by its chunk."""
+    ledger = memory.ledger
+    for proposal in proposals:
+        edit = proposal.to_edit()
+        key = edit.id if edit.id in decision.fates else edit.added_ids[0]
+        taken = decision.fates[key] is Fate.SELECTED
+        replaced = [chunk for chunk in skill.chunks if taken and chunk.id in proposal.targets]
+        ledger = ledger.record(memory.round_index, proposal, decision.fates[key], decision.reasons[key], replaced)
+    return ledger

@@ -1,0 +1,114 @@
+"""Put a run together from its config: the environment, the learner, the analyst, the run directory.
+
+Heavy packages are imported here only when the config asks for what needs them.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from intraskill.config.config import Config, check, flatten
+from intraskill.environments.factories import built
+from intraskill.environments.protocol import Environment
+from intraskill.method.errors import ConfigError
+from intraskill.method.leakage.filter import Firewall
+from intraskill.method.tasks import SPLITS
+from intraskill.proposers.trace2skill import Analyst, OwnAnalyst, secrets_of
+from intraskill.rl.learner import Learner
+from intraskill.rl.start import learner_of
+from intraskill.rounds.run import Run
+from intraskill.rounds.sizes import check_sizes, check_slots
+from intraskill.store.metrics import Metrics, Monitor, Silence, WandbMirror
+from intraskill.store.provenance import about, check_provenance, claim, draft_of, plan_of
+
+
+def assemble(config: Config, monitor: Monitor | None = None) -> Run:
+    """Build a run and claim its directory; the resolved config, versions, git state and hashes are written first.
+
+    Raises:
+        ConfigError: for a config that makes no sense, or that the world's tasks cannot carry to the end.
+        SkillFormatError: for a draft that is not a skill.
+        ArtifactError: when the directory belongs to another plan, environment version, conditions or start weights.
+    """
+    check(config)
+    root = Path(config.run_dir)
+    plan = plan_of(config)
+    if (root / "plan.json").exists():
+        claim(root, plan, {})
+    draft = draft_of(config)
+    environment = environment_of(config)
+    check_sizes(config, {split: len(environment.tasks(split)) for split in SPLITS}, draft)
+    run = bench(config, root, monitor, environment)
+    facts = facts_of(run.learner, run.environment, run.analyst)
+    claim(root, plan, facts)
+    check_provenance(root, facts)
+    if config.tracking.name == "wandb":
+        mirror = WandbMirror(root, config.tracking.project, config.tracking.mode, flatten(config))
+        run.metrics = Metrics(root / "metrics.jsonl", mirror)
+    return run
+
+
+def bench(config: Config, root: Path, monitor: Monitor | None = None, environment: Environment | None = None) -> Run:
+    """Build everything a stage needs, with its files under ``root``, and claim nothing: for evaluations.
+
+    Raises:
+        ConfigError: also when the environment holds fewer episodes at once than a batch.
+    """
+    environment = environment or environment_of(config)
+    check_slots(config.rollout.batch, getattr(environment, "slots", None))
+    learner = learner_of(config, environment)
+    firewall, metrics = Firewall(secrets_of(environment)), Metrics(root / "metrics.jsonl")
+    shown = monitor or Silence()
+    analyst = analyst_of(config, environment, root, shown)
+    return Run(config, root, environment, learner, analyst, firewall, metrics, shown)
+
+
+def facts_of(learner: Learner, environment: Environment, analyst: Analyst | None) -> dict[str, Any]:
+    """Return what ``plan.json`` records of a run beside its plan."""
+    prompts = "" if analyst is None else analyst.prompts_hash
+    return about(learner.checkpoint, learner.conditions, environment.version, prompts)
+
+
+def environment_of(config: Config) -> Environment:
+    """Build the environment.
+
+    Raises:
+        ConfigError: for an unknown name, a factory that cannot be imported or fails, options that do not fit it, or
+            another family than asked for.
+    """
+    name = config.env.name
+    environment: Environment = built(config.env)
+    if config.family is not None and config.family != environment.family:
+        raise ConfigError(f"family={config.family}, but env.name={name} is of family {environment.family}")
+    return environment
+
+
+def analyst_of(config: Config, environment: Environment, root: Path, monitor: Monitor) -> Analyst | None:
+    """Return the analyst that the config asks for; a world that brings its own keeps it under ``rules``.
+
+    An LLM's answers are cached under ``root``, so a resumed run asks nothing twice; the monitor hears what they cost.
+    An editor is loaded when asked.
+    """
+    proposer = config.proposer
+    if proposer.name == "none":
+        return None
+    if proposer.name == "openai":
+        from intraskill.llm.client import JsonClient, endpoint_of, limits_of
+        from intraskill.proposers.llm import llm_analyst
+
+        client = JsonClient(endpoint_of(proposer), root / "llm_cache", limits_of(proposer), monitor.spent)
+        return llm_analyst(client, environment, proposer)
+    if proposer.name == "skill_alpha":
+        from intraskill.editor.proposing import editor_analyst
+
+        return editor_analyst(config, unasked_analyst(environment))
+    return unasked_analyst(environment)
+
+
+def unasked_analyst(environment: Environment) -> Analyst:
+    """Return the analyst that asks no model: the world's own, or the rules."""
+    own = getattr(environment, "propose", None)
+    if own is not None:
+        return OwnAnalyst(own)
+    from intraskill.proposers.rules import RulesAnalyst
+
+    return RulesAnalyst()

@@ -1,1 +1,0 @@
-"""One home per heavy dependency: torch, transformers, peft, openai, wandb and the file system."""

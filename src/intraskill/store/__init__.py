@@ -1,0 +1,1 @@
+"""What is on disk: run directories, records, metrics, provenance, skill folders."""
