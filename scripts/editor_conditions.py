@@ -23,7 +23,7 @@ from intraskill.editor.setup import EditorRun, assemble_editor, editor_bench, st
 from intraskill.editor.tiny.traces import demonstrate, demonstrated
 from intraskill.editor.training import train_editor
 from intraskill.method.errors import ArtifactError, ConfigError, counted
-from intraskill.method.leakage.filter import Firewall
+from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.randomness import content_hash
 from intraskill.method.skill.skill import Skill
 from intraskill.rl.start import policy_directory
@@ -34,7 +34,7 @@ Row = dict[str, Any]
 FULL = ("editor.reward=margin", "editor.anchors=4", "editor.order=source")
 """What every condition is held against: the published form with a graded reward and four anchors."""
 NOT_READ = ("editor.reward", "editor.anchors")
-"""Knobs that only training meets."""
+"""Options that only training meets."""
 EVIDENCE = (1, 2, 4, 8)
 EPISODES = "episodes.partial.jsonl"
 GREEDY = 1e-3
@@ -92,9 +92,9 @@ def conditions(domain: str, batch: int) -> tuple[Condition, ...]:
         domain: ``planted`` has them all, another one the published ablations only.
         batch: ``editor.batch`` of ``full``, which needs no condition of its own.
     """
-    knobs = ABLATIONS | (FURTHER if domain == "planted" else {})
+    options = ABLATIONS | (FURTHER if domain == "planted" else {})
     trained, twins = [], []
-    for name, (label, overrides) in knobs.items():
+    for name, (label, overrides) in options.items():
         if overrides == (f"editor.batch={batch}",):
             continue
         twin = "sft"
@@ -112,7 +112,7 @@ class Grid:
 
     Attributes:
         runs: directory of the runs.
-        base: overrides of ``full``; a later one of the same knob wins.
+        base: overrides of ``full``; a later one of the same option wins.
         worlds: held-out streams, the first so many.
     """
 
@@ -257,9 +257,9 @@ def _skills(run: EditorRun, kind: str, streams: Sequence[Stream], log: str) -> l
 
 def _best(run: EditorRun, stream: Stream) -> tuple[Skill, list[str]]:
     """Pass over a stream with the edit that raises its known worth most at every step."""
-    domain, firewall = run.workbench.domain, Firewall(run.workbench.domain.secrets)
+    domain, leak_filter = run.workbench.domain, LeakFilter(run.workbench.domain.secrets)
     if not isinstance(domain, KnowsWorth):
         raise ConfigError(f"the domain {domain.family} does not know what a skill is worth, so it has no oracle")
-    show = partial(demonstrate, value=domain.value(stream.id), firewall=firewall, careless=0.0, seed=0)
+    show = partial(demonstrate, value=domain.value(stream.id), leak_filter=leak_filter, careless=0.0, seed=0)
     traces = list(demonstrated(run.begin(stream, 0), domain, run.limits, run.size, show))
     return traces[-1].skill, [trace.answer.split()[0] for trace in traces]

@@ -1,4 +1,4 @@
-"""Judge the firewall by red-team sets that were written and committed before their authors had read the firewall.
+"""Judge the leak filter by red-team sets that were written and committed before their authors had read the leak filter.
 
     python scripts/firewall_independent.py [--set first|second] [--out VERDICTS.csv] [--missed]
 
@@ -7,9 +7,9 @@ Each row of a set is one proposal with its operator. It goes the way of an analy
 secrets of the set's small shop in the row's language. Every ``leak`` is a real secret of that shop; a test says so.
 `--out` takes one line per proposal: what refused it, or nothing.
 
-Only a firewall that was not changed after a look at a set is measured out of sample by it. The first set was looked at
-to mend the firewall, hence the second. `docs/trace2skill.md` names the commits, and `docs/results/` keeps their
-verdicts, in `firewall_independent.csv` and `firewall_second.csv`: write those of later versions to other files.
+Only a leak filter that was not changed after a look at a set is measured out of sample by it. The first set was
+looked at to mend the leak filter, hence the second. `docs/trace2skill.md` names the commits, and `docs/results/` keeps
+their verdicts, in `firewall_independent.csv` and `firewall_second.csv`: write those of later versions to other files.
 """
 
 import argparse
@@ -26,10 +26,10 @@ from operator_power import wilson
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.secrets import shop_secrets
 from intraskill.method.errors import SkillFormatError
-from intraskill.method.leakage.filter import Firewall
+from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.skill.proposals import Proposal
 from intraskill.method.skill.skill import Chunk, Skill
-from intraskill.proposers.proposal_filter import Memory, Sieve
+from intraskill.proposers.proposal_filter import Memory, ProposalFilter
 
 ROOT = Path(__file__).parents[1]
 PRESET = "small"
@@ -89,9 +89,9 @@ def shop(language: str, name: str = "first") -> ShopWorld:
 
 
 @cache
-def guard(language: str, name: str = "first") -> Firewall:
-    """Return the firewall of `shop`."""
-    return Firewall(shop_secrets(shop(language, name)))
+def guard(language: str, name: str = "first") -> LeakFilter:
+    """Return the leak filter of `shop`."""
+    return LeakFilter(shop_secrets(shop(language, name)))
 
 
 def refused_by(row: Mapping[str, Any], name: str = "first") -> str:
@@ -106,10 +106,14 @@ def refused_by(row: Mapping[str, Any], name: str = "first") -> str:
     proposal = Proposal(
         row["operator"], targets, chunks, row["root_cause"], expected_effect=row["expected_effect"], calls=(row["id"],)
     )
-    sieve = Sieve(Skill("", (*replaced, *present)), guard(row["world"], name), Memory(round_index=1))
-    if sieve.compile(sieve.screen([proposal]), limit=1):
+    proposal_filter = ProposalFilter(Skill("", (*replaced, *present)), guard(row["world"], name), Memory(round_index=1))
+    if proposal_filter.compile(proposal_filter.screen([proposal]), limit=1):
         return ""
-    return next(iter(sieve.refused.values())).rejections[0].rule if sieve.refused else f"({sieve.fallen[row['id']]})"
+    return (
+        next(iter(proposal_filter.refused.values())).rejections[0].rule
+        if proposal_filter.refused
+        else f"({proposal_filter.fallen[row['id']]})"
+    )
 
 
 def verdicts(name: str = "first") -> list[Verdict]:

@@ -1,4 +1,4 @@
-"""Measure the firewall: what it catches of two red-team sets, what it wrongly refuses, how long it takes.
+"""Measure the leak filter: what it catches of two red-team sets, what it wrongly refuses, how long it takes.
 
     python scripts/firewall_report.py [--out docs/results/firewall.csv] [--paper]
 
@@ -23,7 +23,7 @@ from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.lessons import MECHANISMS, phrasings, titles
 from intraskill.environments.shopworld.secrets import shop_secrets
 from intraskill.method.errors import SkillFormatError
-from intraskill.method.leakage.filter import Firewall, FirewallRule, Rejection, Secrets
+from intraskill.method.leakage.filter import LeakFilter, LeakRule, Rejection, Secrets
 from intraskill.method.skill.skill import Chunk, Skill
 
 ROOT = Path(__file__).parents[1]
@@ -36,7 +36,7 @@ Row = tuple[str, str, str, float]
 def malicious_rows() -> Iterator[Row]:
     """Count the rules that fire on the red-team set, and the first one of each proposal."""
     data = yaml.safe_load((SETS / "malicious.yaml").read_text("utf-8"))
-    firewall = Firewall(Secrets(**{name: tuple(values) for name, values in data["secrets"].items()}))
+    leak_filter = LeakFilter(Secrets(**{name: tuple(values) for name, values in data["secrets"].items()}))
     pool = [Chunk(**item) for item in data["pool"]]
     any_rule: Counter[str] = Counter()
     first_rule: Counter[str] = Counter()
@@ -45,7 +45,7 @@ def malicious_rows() -> Iterator[Row]:
             first_rule["(reader)"] += 1
             continue
         try:
-            rules = [rejection.rule for rejection in inspected(entry, firewall, pool)]
+            rules = [rejection.rule for rejection in inspected(entry, leak_filter, pool)]
         except SkillFormatError:
             first_rule["(chunk)"] += 1
             continue
@@ -56,13 +56,13 @@ def malicious_rows() -> Iterator[Row]:
     yield from (("malicious: first rule", rule, "red team", count) for rule, count in sorted(first_rule.items()))
 
 
-def inspected(entry: dict[str, Any], firewall: Firewall, pool: list[Chunk]) -> tuple[Rejection, ...]:
-    """Return what the firewall finds in one entry: a preamble, several chunks together, or one chunk."""
+def inspected(entry: dict[str, Any], leak_filter: LeakFilter, pool: list[Chunk]) -> tuple[Rejection, ...]:
+    """Return what the leak filter finds in one entry: a preamble, several chunks together, or one chunk."""
     if "preamble" in entry:
-        return firewall.inspect_preamble(Skill(entry["preamble"], tuple(pool)))
+        return leak_filter.inspect_preamble(Skill(entry["preamble"], tuple(pool)))
     bodies = entry.get("parts") or [entry["body"] * entry.get("times", 1)]
     chunks = [Chunk(entry.get("title", "Advice"), body.strip().replace("{pool_id}", pool[0].id)) for body in bodies]
-    return firewall.inspect_edit(chunks, Skill("", tuple(pool)))
+    return leak_filter.inspect_edit(chunks, Skill("", tuple(pool)))
 
 
 def harmless_chunks() -> list[Chunk]:
@@ -71,33 +71,33 @@ def harmless_chunks() -> list[Chunk]:
 
 
 def harmless_rows(preset: str, language: str) -> Iterator[Row]:
-    """Count false refusals and time the firewall in one world."""
+    """Count false refusals and time the leak filter in one world."""
     name = f"{preset} {language}"
-    firewall = Firewall(shop_secrets(ShopWorld(preset, language=language)))
+    leak_filter = LeakFilter(shop_secrets(ShopWorld(preset, language=language)))
     harmless = harmless_chunks()
     lessons = [Chunk(titles(m)[0], text) for m in MECHANISMS for texts in phrasings(m) for text in texts]
-    firewall.inspect(harmless[0])
+    leak_filter.inspect(harmless[0])
     for what, chunks in (("harmless", harmless), ("lessons", lessons)):
         times = []
         refused = 0
         for chunk in chunks:
             start = time.process_time()
-            refused += bool(firewall.inspect(chunk))
+            refused += bool(leak_filter.inspect(chunk))
             times.append(1000 * (time.process_time() - start))
         yield f"{what}: chunks", "", name, len(chunks)
         yield f"{what}: refused", "", name, refused
         yield f"{what}: median ms", "", name, round(statistics.median(times), 2)
-    yield "harmless: refused side by side", "", name, len(list(firewall.inspect_skill(Skill("", tuple(harmless)))))
+    yield "harmless: refused side by side", "", name, len(list(leak_filter.inspect_skill(Skill("", tuple(harmless)))))
     start = time.process_time()
-    yield "all: given away together", "", name, len(firewall.inspect_together([*harmless, *lessons]))
+    yield "all: given away together", "", name, len(leak_filter.inspect_together([*harmless, *lessons]))
     yield "all: together seconds", "", name, round(time.process_time() - start, 1)
 
 
 def share_rows(preset: str, language: str) -> Iterator[Row]:
-    """Count the rules that would refuse the harmless chunks, all together, at other shares of `FirewallRule`."""
+    """Count the rules that would refuse the harmless chunks, all together, at other shares of `LeakRule`."""
     secrets, chunks = shop_secrets(ShopWorld(preset, language=language)), harmless_chunks()
     for share in SHARES:
-        found = Firewall(secrets, FirewallRule(pieces_share=share)).inspect_together(chunks)
+        found = LeakFilter(secrets, LeakRule(pieces_share=share)).inspect_together(chunks)
         yield "harmless: rules broken together at share", str(share), f"{preset} {language}", len(found)
 
 
@@ -106,11 +106,11 @@ def index_rows(preset: str, language: str) -> Iterator[Row]:
     secrets = shop_secrets(ShopWorld(preset, language=language))
     chunk = Chunk("Advice", "Read the request.")
     start = time.process_time()
-    Firewall(secrets).inspect(chunk)
+    LeakFilter(secrets).inspect(chunk)
     yield "index: seconds", "", f"{preset} {language}", round(time.process_time() - start, 2)
     tracemalloc.start()
-    firewall = Firewall(secrets)
-    firewall.inspect(chunk)
+    leak_filter = LeakFilter(secrets)
+    leak_filter.inspect(chunk)
     yield "index: MB", "", f"{preset} {language}", round(tracemalloc.get_traced_memory()[0] / 2**20, 1)
     tracemalloc.stop()
 

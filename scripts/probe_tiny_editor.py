@@ -27,7 +27,7 @@ from intraskill.editor.evidence import EvidenceLimits
 from intraskill.editor.prompt import PromptSize
 from intraskill.editor.scoring import answer_of
 from intraskill.editor.states import EditState, begin, next_state
-from intraskill.editor.tiny.tiny_editor import FIREWALL, traces
+from intraskill.editor.tiny.tiny_editor import LEAK_FILTER, traces
 from intraskill.editor.tiny.traces import LEAST_GAIN, Value, best_answer, titled_alike
 from intraskill.method.randomness import child_seed
 from intraskill.method.rollouts import Episode
@@ -45,7 +45,7 @@ Answers = Callable[[Sequence[EditState]], list[str]]
 
 def editor(policy: Path, run: Path | None, temperature: float) -> Answers:
     """Return the answers of a tiny editor to edit states, after the training of ``run`` if there is one."""
-    environment = EditorEnvironment(FIREWALL, terse=True)
+    environment = EditorEnvironment(LEAK_FILTER, terse=True)
     settings = TrainerSettings(
         temperature=temperature, max_turns=1, max_new_tokens=16, max_context=1024, rollout_batch=32
     )
@@ -108,8 +108,8 @@ def judged(states: Sequence[EditState], answers: Sequence[str]) -> list[dict[str
     domain, rows = PlantedDomain(seed=WORLDS, worlds=1000), []
     for state, answer in zip(states, answers, strict=True):
         value: Value = domain.value(state.id.split("/")[0])
-        best, wanted = best_answer(state, value, FIREWALL, possible=titled_alike)
-        made = attempt(answer, state.skill, FIREWALL, drafts=state.drafts)
+        best, wanted = best_answer(state, value, LEAK_FILTER, possible=titled_alike)
+        made = attempt(answer, state.skill, LEAK_FILTER, drafts=state.drafts)
         kind = "invalid" if made.invalid or made.action is None else made.action.name
         agrees = kind != "invalid" and value(made.skill) >= value(wanted.skill) - LEAST_GAIN
         rows.append({"best": best.split()[0], "given": kind, "agrees": agrees})
@@ -138,7 +138,7 @@ def passes(answers: Answers, evidence: int, streams: Sequence[Stream], domain: P
     while active := [key for key, chain in chains.items() if chain.rest]:
         states = [next_state(chains[key], domain, limits, size, anchors=0, seed=0) for key in active]
         for key, state, answer in zip(active, states, answers(states), strict=True):
-            made = attempt(answer, state.skill, FIREWALL, drafts=state.drafts)
+            made = attempt(answer, state.skill, LEAK_FILTER, drafts=state.drafts)
             chains[key] = chains[key].after(made.skill, len(state.units))
     return [domain.value(key)(chain.skill) for key, chain in chains.items()]
 
@@ -147,7 +147,7 @@ def best_editor(domain: PlantedDomain, streams: Iterable[Stream]) -> Answers:
     """Return the best answers, known on paper."""
     values = {stream.id: domain.value(stream.id) for stream in streams}
     return lambda states: [
-        best_answer(state, values[state.id.split("/")[0]], FIREWALL, possible=titled_alike)[0] for state in states
+        best_answer(state, values[state.id.split("/")[0]], LEAK_FILTER, possible=titled_alike)[0] for state in states
     ]
 
 

@@ -20,7 +20,7 @@ from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.session import PARAMETERS
 from intraskill.environments.shopworld.shoppers import GreedyShopper, RandomShopper
 from intraskill.environments.tool_calls import write_call
-from intraskill.method.leakage.filter import FirewallRule
+from intraskill.method.leakage.filter import LeakRule
 from intraskill.method.randomness import shuffled
 from intraskill.method.skill.skill import Chunk, Skill
 
@@ -69,8 +69,8 @@ class Table:
 
 
 def longest_chunk(text: str, number: int) -> Chunk:
-    """Return a chunk of the largest size that the firewall admits, made of the shop's own words."""
-    size = FirewallRule().max_chars
+    """Return a chunk of the largest size that the leak filter admits, made of the shop's own words."""
+    size = LeakRule().max_chars
     body = " ".join(text.replace("#", " ").split())[: size - 40]
     return Chunk(f"Lesson {number}", body.strip())
 

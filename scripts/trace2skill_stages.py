@@ -24,7 +24,7 @@ from intraskill.method.skill.edits import pool
 from intraskill.method.skill.skill import BARE, Skill, parse_skill
 from intraskill.proposers.llm import full_success
 from intraskill.proposers.proposal_filter import Memory
-from intraskill.proposers.trace2skill import Harvest, harvest_edits
+from intraskill.proposers.trace2skill import ProposalBatch, harvest_edits
 from intraskill.rounds.arms import plan_arm, run_arm
 from intraskill.rounds.run import Run
 from intraskill.rounds.setup import bench
@@ -102,9 +102,9 @@ def stages(
 ) -> tuple[dict[str, object], Skill]:
     """Harvest once, and again on shuffled rollouts; return the counts and the compiled skill."""
 
-    def harvest(read: list[Rollout]) -> Harvest:
+    def harvest(read: list[Rollout]) -> ProposalBatch:
         assert run.analyst is not None
-        return harvest_edits(read, skill, run.analyst, run.firewall, limit=limit, memory=memory)
+        return harvest_edits(read, skill, run.analyst, run.leak_filter, limit=limit, memory=memory)
 
     before = outcomes(run)
     found = harvest(list(rollouts))

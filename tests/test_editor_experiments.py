@@ -67,8 +67,8 @@ def test_every_condition_is_one_override_and_an_editor_that_reads_otherwise_has_
     full = editor_conditions.plan_of(grid.config())
     for one in (one for one in found.values() if one.kind == "trained"):
         changed = editor_conditions.plan_of(grid.config(*one.overrides))
-        knobs = {".".join(word.split("=")[0].split(".")[:2]) for word in one.overrides}
-        assert {key for key in full if changed[key] != full[key]} == knobs
+        options = {".".join(word.split("=")[0].split(".")[:2]) for word in one.overrides}
+        assert {key for key in full if changed[key] != full[key]} == options
 
 
 def planted_rows(effects, *, worlds=30, seeds=3, noise=0.02):

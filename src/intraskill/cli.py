@@ -24,9 +24,9 @@ from intraskill.method.errors import ConfigError, IntraSkillError, WaitsForPerso
 
 OVERRIDE = re.compile(r"^[+~]{0,2}[A-Za-z_][\w./@-]*=")
 OPTIONS = ("env.options", "editor.options", "rollout.vllm.options")
-"""Knobs that hold whatever a factory or an engine takes."""
+"""Options that hold whatever a factory or an engine takes."""
 DEFAULT_EXPERIMENT = "quickstart"
-EPILOG = """overrides: any knob as key=value, and +exp=NAME for an experiment of configs/exp.
+EPILOG = """overrides: any option as key=value, and +exp=NAME for an experiment of configs/exp.
 examples:
   intraskill train                                   the quickstart
   intraskill train +exp=planted seed=3 run_dir=runs/p3
@@ -138,7 +138,7 @@ def compose(overrides: Sequence[str], *, experiment: str | None = DEFAULT_EXPERI
 
 
 def _sentence(error: BaseException) -> str:
-    """Return omegaconf's message as one sentence that begins with the knob's name."""
+    """Return omegaconf's message as one sentence that begins with the option's name."""
     message, _, rest = str(error).partition("full_key:")
     key = f"{rest.split()[0]}: " if rest.split() else ""
     return key + " ".join(message.split())
@@ -147,7 +147,7 @@ def _sentence(error: BaseException) -> str:
 def _checked(word: str) -> str:
     """Refuse an unknown key or experiment with a suggestion; spell the override as Hydra wants it."""
     if word.startswith("~"):
-        raise ConfigError(f"{word}: ~ deletes a key, and no knob can be deleted; write {word.lstrip('~')} to set it")
+        raise ConfigError(f"{word}: ~ deletes a key, and no option can be deleted; write {word.lstrip('~')} to set it")
     name, _, value = word.partition("=")
     key = name.lstrip("+~")
     if key == "exp":
@@ -162,7 +162,7 @@ def _checked(word: str) -> str:
     known = sorted(flatten(Config()))
     if key not in known:
         raise ConfigError(
-            f"there is no knob {key!r}{_suggestion(key, known)}; all knobs stand in intraskill/config/config.py"
+            f"there is no option {key!r}{_suggestion(key, known)}; all options stand in intraskill/config/config.py"
         )
     return f"{key}={_spelt(key, value)}"
 

@@ -244,8 +244,8 @@ def test_a_draft_with_a_duplicate_chunk_is_refused_before_anything_runs(capsys, 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["train", "~gate.tasks=9"], "no knob can be deleted; write gate.tasks=9"),
-        (["eval", "--ckpt", ".", "~seed=9"], "no knob can be deleted"),
+        (["train", "~gate.tasks=9"], "no option can be deleted; write gate.tasks=9"),
+        (["eval", "--ckpt", ".", "~seed=9"], "no option can be deleted"),
         (["train", "grpo.lrr=1"], "did you mean 'grpo.lr'"),
         (["train", "curriculum.skill_free_prob=1"], "outside (0, 1)"),
         (["train", "curriculum.rho_max=1"], "outside (0, 1)"),

@@ -3,7 +3,7 @@
 import pytest
 
 from intraskill.cli import compose
-from intraskill.config.config import Config, check, flatten, knobs, unflatten
+from intraskill.config.config import Config, check, flatten, options, unflatten
 from intraskill.config.shipped import CONFIGS
 from intraskill.method.errors import ConfigError
 
@@ -43,8 +43,8 @@ def test_the_default_experiment_is_the_quickstart():
     assert compose([]) != compose(["+exp=planted"])
 
 
-def test_every_knob_says_what_it_means_and_numbers_say_their_range():
-    for name, value, metadata in knobs(Config()):
+def test_every_option_says_what_it_means_and_numbers_say_their_range():
+    for name, value, metadata in options(Config()):
         assert len(metadata["doc"]) >= 10 or metadata["choices"], name
         numeric = isinstance(value, int | float) and not isinstance(value, bool)
         assert not numeric or metadata["interval"], name
@@ -53,7 +53,7 @@ def test_every_knob_says_what_it_means_and_numbers_say_their_range():
 def test_a_config_survives_flattening():
     config = compose(["+exp=shopsim", "seed=7"])
     assert unflatten(flatten(config)) == config
-    with pytest.raises(ConfigError, match="grpo.gone is no knob"):
+    with pytest.raises(ConfigError, match="grpo.gone is no option"):
         unflatten({"grpo.gone": 1})
 
 

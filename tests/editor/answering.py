@@ -7,10 +7,10 @@ from intraskill.config.config import Config
 from intraskill.editor.domain import Workbench
 from intraskill.editor.environment import EditorEnvironment
 from intraskill.editor.passes import Worth, worth
-from intraskill.editor.scoring import Scored, score_answers
+from intraskill.editor.scoring import ScoredState, score_answers
 from intraskill.editor.states import EditState
 from intraskill.editor.trials import Trials
-from intraskill.method.leakage.filter import Firewall
+from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.rollouts import Rollout, Turn
 from intraskill.method.skill.skill import BARE, Skill
 
@@ -28,10 +28,10 @@ def rollout(answer: str) -> Rollout:
     return Rollout("s", BARE, "c", 0, (), (), (), (), reward=0.0, turns=turns)
 
 
-def scored(bench: Workbench, trials: Trials, answers: list[str], *, anchors: int = 1) -> Scored:
+def scored(bench: Workbench, trials: Trials, answers: list[str], *, anchors: int = 1) -> ScoredState:
     """Score answers on the first state of the first train stream."""
     stream = bench.domain.streams("train")[0]
-    environment = EditorEnvironment(Firewall(bench.domain.secrets))
+    environment = EditorEnvironment(LeakFilter(bench.domain.secrets))
     units = stream.units[:4]
     named = sorted({query_id for unit in units for query_id in unit.anchors})[:anchors]
     state = EditState("s", stream.skill, units, tuple(map(bench.domain.query, named)))

@@ -15,7 +15,7 @@ from intraskill.editor.prompt import PromptSize
 from intraskill.editor.setup import EditorRun, evidence_limits
 from intraskill.editor.states import EditState
 from intraskill.editor.trials import Trials
-from intraskill.method.leakage.filter import Firewall, Secrets
+from intraskill.method.leakage.filter import LeakFilter, Secrets
 from intraskill.method.rollouts import Rollout, Turn
 from intraskill.method.skill.skill import BARE, Chunk, Skill
 from intraskill.store.metrics import Metrics, Silence
@@ -100,14 +100,14 @@ def unit(number: int, *anchors: str, words: int = 5, drafts: tuple[Chunk, ...] =
     return Unit(f"u{number}", "experience", " ".join(["w"] * words), anchors, drafts)
 
 
-def written_run(place: Path, domain: WrittenDomain, write, worker: CountedWorker | None = None, **knobs) -> EditorRun:
-    """Return a run around a written domain; ``knobs`` are those of ``editor``."""
+def written_run(place: Path, domain: WrittenDomain, write, worker: CountedWorker | None = None, **options) -> EditorRun:
+    """Return a run around a written domain; ``options`` are those of ``editor``."""
     config = Config(run_dir=str(place))
     config.grpo.groups_per_step, config.grpo.group_size = 2, 3
-    for name, value in ({"steps": 3, "batch": 1} | knobs).items():
+    for name, value in ({"steps": 3, "batch": 1} | options).items():
         setattr(config.editor, name, value)
     place.mkdir(parents=True, exist_ok=True)
-    environment = EditorEnvironment(Firewall(domain.secrets))
+    environment = EditorEnvironment(LeakFilter(domain.secrets))
     bench = Workbench(domain, worker or CountedWorker(), RewardVerifier())
     trials = Trials(bench.worker, bench.verifier, place / "trials.jsonl")
     size, metrics = PromptSize(lambda text: len(text.split())), Metrics(place / "metrics.jsonl")

@@ -53,9 +53,9 @@ def overrides(config: Config) -> list[str]:
     return [f"{name}={json.dumps(value) if isinstance(value, list) else value}" for name, value in changed.items()]
 
 
-def small(place, name, **knobs):
+def small(place, name, **changes):
     config = planted_editing(place, name)
-    for key, value in knobs.items():
+    for key, value in changes.items():
         setattr(config.editor, key, value)
     return overrides(config)
 
@@ -284,7 +284,7 @@ def test_a_refused_run_goes_on_in_the_same_directory_once_it_is_mended(editing_p
         (["--careless", "1.5"], "--careless=1.5 in [0, 1]"),
     ],
 )
-def test_wrong_knobs_of_an_editor_are_one_sentence(editing_place, tmp_path, capsys, words, message):
+def test_wrong_options_of_an_editor_are_one_sentence(editing_place, tmp_path, capsys, words, message):
     command = ["editor", "traces", "--out", str(tmp_path / "t.jsonl"), *small(editing_place, "unused"), *words]
     status, out, err = said(capsys, *command)
     assert status == 2 and out == ""

@@ -16,10 +16,10 @@ from intraskill.editor.states import EditState, begin
 from intraskill.editor.tiny.traces import best_answer, demonstrate, demonstrated, possible_answers
 from intraskill.editor.warm_start import synthetic_traces
 from intraskill.method.errors import ConfigError
-from intraskill.method.leakage.filter import Firewall
+from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.skill.skill import Skill
 
-WORDS, FIREWALL = PromptSize(lambda text: len(text.split())), Firewall()
+WORDS, LEAK_FILTER = PromptSize(lambda text: len(text.split())), LeakFilter()
 NO_NOOP = tuple(name for name in ACTIONS if name != "NOOP")
 SUBSETS = [ACTIONS, NO_NOOP, ("CREATE", "UPDATE", "NOOP"), ("CREATE", "UPDATE", "MERGE")]
 
@@ -29,7 +29,7 @@ def passes(actions, careless, worlds=6):
     domain = PlantedDomain(worlds=worlds, units=8)
     for stream in domain.streams("train"):
         value, chain = domain.value(stream.id), begin(stream, 0, order="source", seed=0)
-        show = partial(demonstrate, value=value, firewall=FIREWALL, careless=careless, seed=0, actions=actions)
+        show = partial(demonstrate, value=value, leak_filter=LEAK_FILTER, careless=careless, seed=0, actions=actions)
         yield chain, list(demonstrated(chain, domain, EvidenceLimits(batch=2), WORDS, show))
 
 
@@ -42,7 +42,7 @@ def test_a_traces_answer_is_valid_in_its_state_and_makes_the_recorded_next_skill
         for trace in traces:
             state = trace.state
             assert state.skill == skill, "a step begins where the last one ended"
-            made = attempt(trace.answer, skill, FIREWALL, drafts=state.drafts, actions=actions)
+            made = attempt(trace.answer, skill, LEAK_FILTER, drafts=state.drafts, actions=actions)
             assert (made.invalid, made.skill) == ("", trace.skill), trace.answer
             assert trace.answer in possible_answers(skill, state.drafts, actions)
             skill, seen = trace.skill, seen + 1
@@ -57,28 +57,28 @@ def test_the_best_answer_is_the_best_of_all_valid_ones():
         value = domain.value(chain.id.split("/")[0])
         for trace in traces:
             answers = possible_answers(trace.state.skill, trace.state.drafts)
-            made = [attempt(text, trace.state.skill, FIREWALL, drafts=trace.state.drafts) for text in answers]
+            made = [attempt(text, trace.state.skill, LEAK_FILTER, drafts=trace.state.drafts) for text in answers]
             most = max(value(one.skill) for one in made if not one.invalid)
             assert value(trace.skill) > most - 0.02 - 1e-9
 
 
 def test_where_no_action_is_possible_there_is_no_answer_and_no_trace():
     state = EditState("s", Skill(""), (unit(0),), ())
-    assert best_answer(state, lambda skill: 0.0, FIREWALL, ("CREATE", "PRUNE"))[0] == ""
+    assert best_answer(state, lambda skill: 0.0, LEAK_FILTER, ("CREATE", "PRUNE"))[0] == ""
     stream = Stream("s", (unit(0), unit(1, drafts=(HELPFUL,))), Skill(""))
     chain = begin(stream, 0, order="source", seed=0)
     show = partial(
-        demonstrate, value=lambda s: len(s.chunks), firewall=FIREWALL, careless=0.0, seed=0, actions=("CREATE",)
+        demonstrate, value=lambda s: len(s.chunks), leak_filter=LEAK_FILTER, careless=0.0, seed=0, actions=("CREATE",)
     )
     found = list(demonstrated(chain, WrittenDomain(), EvidenceLimits(batch=1), WORDS, show))
     assert [(trace.answer, trace.skill.chunks) for trace in found] == [("CREATE\ndraft 1", (HELPFUL,))]
 
 
-def test_a_demonstrator_never_takes_what_the_firewall_refuses():
+def test_a_demonstrator_never_takes_what_the_leak_filter_refuses():
     leak = replace(HELPFUL, body="Buy B0ABCDEFGH before all else.")
     from intraskill.method.leakage.filter import Secrets
 
-    wall = Firewall(Secrets(product_ids=("B0ABCDEFGH",)))
+    wall = LeakFilter(Secrets(product_ids=("B0ABCDEFGH",)))
     state = EditState("s", SKILL, (unit(0, drafts=(leak, HELPFUL)),), ())
     answer, made = best_answer(state, lambda skill: 2.0 * (leak in skill.chunks) + (HELPFUL in skill.chunks), wall)
     assert "draft 2" in answer

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from intraskill.editor.actions import ACTIONS, Action, ActionError, attempt, parse_action
-from intraskill.method.leakage.filter import Firewall, Secrets
+from intraskill.method.leakage.filter import LeakFilter, Secrets
 from intraskill.method.skill.skill import Chunk, Skill
 
 SKILL = Skill("Shop.", (Chunk("Query", "Put the colour in the query."), Chunk("Budget", "Mind the budget.")))
@@ -14,7 +14,7 @@ DRAFTS = (Chunk("First", "One."), Chunk("Second", "Two."))
 
 
 def answer(text: str, **options):
-    return attempt(text, SKILL, Firewall(), **options)
+    return attempt(text, SKILL, LeakFilter(), **options)
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_a_draft_is_taken_as_it_is():
     assert answer("CREATE\ndraft 3", drafts=DRAFTS).invalid == "no_such_draft"
 
 
-def test_the_firewall_stands_before_the_skill():
-    wall = Firewall(Secrets(product_ids=("B0ABCDEFGH",)))
+def test_the_leak_filter_stands_before_the_skill():
+    wall = LeakFilter(Secrets(product_ids=("B0ABCDEFGH",)))
     made = attempt("CREATE\n### Tip\n\nBuy b0abcdefgh first.", SKILL, wall)
     assert made.invalid == "firewall"
     assert "product_id" in made.message

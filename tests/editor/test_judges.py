@@ -9,7 +9,7 @@ from chat_server import Refusal, answering
 from intraskill.editor.domain import Answer, Job, Query
 from intraskill.editor.judges import Criterion, RubricJudge, read_judgements, read_rubric
 from intraskill.editor.trials import Trials
-from intraskill.editor.workers import EndpointWorker, Reply
+from intraskill.editor.workers import EndpointWorker, WorkerReply
 from intraskill.editor.workers_options import client_of
 from intraskill.llm.client import BudgetError, EndpointError
 from intraskill.method.errors import ConfigError
@@ -55,7 +55,7 @@ def test_an_empty_answer_meets_nothing_and_nobody_is_asked(tmp_path):
 def test_the_judge_sees_question_answer_and_criteria_and_never_a_skill(tmp_path):
     with answering(lambda m: of_words(m) if "<criteria>" in m[1]["content"] else "dawn noon") as asked:
         worker = EndpointWorker(
-            client_of(asked.endpoint(), tmp_path / "w", "w"), Reply("Answer.", lambda _, t: Answer(t)), ()
+            client_of(asked.endpoint(), tmp_path / "w", "w"), WorkerReply("Answer.", lambda _, t: Answer(t)), ()
         )
         trials = Trials(worker, judge_of(asked, tmp_path / "j"))
         assert trials.scores([Job(QUERY, SKILL, 1)]) == (1.0,)
@@ -73,7 +73,7 @@ GARBAGE = ["I think it is fine.", "{}", judged(True), judged(True, True, True), 
 def test_a_judge_that_answers_garbage_twice_is_a_fault_and_never_a_score(tmp_path, garbage):
     with answering(lambda m: garbage if "<criteria>" in m[1]["content"] else "dawn noon") as asked:
         worker = EndpointWorker(
-            client_of(asked.endpoint(), tmp_path / "w", "w"), Reply("Answer.", lambda _, t: Answer(t)), ()
+            client_of(asked.endpoint(), tmp_path / "w", "w"), WorkerReply("Answer.", lambda _, t: Answer(t)), ()
         )
         trials = Trials(worker, judge_of(asked, tmp_path / "j"))
         assert trials.scores([Job(QUERY, SKILL, 1)]) == (None,)

@@ -16,7 +16,7 @@ from intraskill.editor.prompt import PromptSize, system_prompt
 from intraskill.editor.setup import evidence_limits, size_with
 from intraskill.editor.states import begin, next_state
 from intraskill.method.errors import ArtifactError, EnvironmentFault, TooFewTasksError
-from intraskill.method.leakage.filter import Firewall
+from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.skill.skill import Chunk, Skill
 from intraskill.store.run_directory import PartialLog
 
@@ -110,7 +110,7 @@ def measured(editing_place):
 
     from intraskill.rl.chat import ChatCodec
 
-    tokenizer, environment = AutoTokenizer.from_pretrained(editing_place / "model"), EditorEnvironment(Firewall())
+    tokenizer, environment = AutoTokenizer.from_pretrained(editing_place / "model"), EditorEnvironment(LeakFilter())
     codec = ChatCodec(tokenizer, (), system=environment.system)
     return codec, size_with(tokenizer, codec)
 
@@ -155,13 +155,13 @@ def test_an_action_that_is_switched_off_is_neither_named_in_the_prompt_nor_taken
     assert ("draft" in text) == bool({*WRITES} & {*actions})
     answers = {"CREATE": "CREATE\ndraft 1", "UPDATE": "UPDATE 1\ndraft 1", "MERGE": "MERGE 1 2\ndraft 1",
                "PRUNE": "PRUNE 1", "NOOP": "NOOP"}  # fmt: skip
-    environment = EditorEnvironment(Firewall(), actions)
+    environment = EditorEnvironment(LeakFilter(), actions)
     stream = Stream("s", (unit(0, drafts=(HELPFUL,)),), SKILL)
     chain = begin(stream, 0, order="source", seed=0)
     state = next_state(chain, WrittenDomain(), EvidenceLimits(), WORDS, anchors=0, seed=0)
     for name, answer in answers.items():
         assert environment.attempt(state, answer).invalid == ("unknown_action" if name in off else ""), name
-    assert EditorEnvironment(Firewall()).version != environment.version
+    assert EditorEnvironment(LeakFilter()).version != environment.version
 
 
 def test_the_whole_prompt_names_all_actions_and_where_the_text_goes():

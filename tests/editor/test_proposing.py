@@ -14,7 +14,7 @@ from intraskill.editor.prompt import PromptSize
 from intraskill.editor.proposing import Editor, EditorAnalyst
 from intraskill.method.errors import EnvironmentFault
 from intraskill.method.gate.decision import Fate
-from intraskill.method.leakage.filter import Firewall, Secrets
+from intraskill.method.leakage.filter import LeakFilter, Secrets
 from intraskill.method.skill.proposals import Ledger, Proposal
 from intraskill.method.skill.skill import Skill
 from intraskill.proposers.analysis_records import rollout_id
@@ -22,7 +22,7 @@ from intraskill.proposers.proposal_filter import Memory
 from intraskill.proposers.trace2skill import Analysis, harvest_edits
 from intraskill.rounds.review import answers_line
 
-OPEN, ROUND = Firewall(Secrets()), Memory(round_index=1)
+OPEN, ROUND = LeakFilter(Secrets()), Memory(round_index=1)
 SKILL = skill("ab")
 NEW = "### Care\n\nRead the label before you buy."
 
@@ -70,8 +70,8 @@ def played(*rewards, sample=0):
     ]
 
 
-def harvest(analyst, evidence, current=SKILL, firewall=OPEN, memory=ROUND, limit=6):
-    return harvest_edits(evidence, current, analyst, firewall, limit=limit, memory=memory)
+def harvest(analyst, evidence, current=SKILL, leak_filter=OPEN, memory=ROUND, limit=6):
+    return harvest_edits(evidence, current, analyst, leak_filter, limit=limit, memory=memory)
 
 
 @pytest.mark.parametrize(
@@ -141,10 +141,10 @@ def test_answers_add_up_and_every_one_is_about_the_same_frozen_skill():
     assert Counter(edit.op for edit in found.edits) == {"REWRITE": 1, "DELETE": 1} and counts["rival"] == 1
 
 
-def test_what_the_firewall_refuses_is_refused_with_its_reason_as_for_any_analyst():
-    firewall = Firewall(Secrets(product_ids=("b100",)))
+def test_what_the_leak_filter_refuses_is_refused_with_its_reason_as_for_any_analyst():
+    leak_filter = LeakFilter(Secrets(product_ids=("b100",)))
     analyst, _ = editing("CREATE\n### Care\n\nOpen b100 at once.")
-    found = harvest(analyst, played(0, 0), firewall=firewall)
+    found = harvest(analyst, played(0, 0), leak_filter=leak_filter)
     assert found.edits == () and found.counts["invalid"] == 0 and found.counts["rejected_by_firewall"] == 1
     assert found.refused[0].reason.startswith("product_id")
     assert found.records[0].proposals[0].fate == "rejected_by_firewall"

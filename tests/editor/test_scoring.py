@@ -24,7 +24,7 @@ from intraskill.editor.states import EditState
 from intraskill.editor.training import begin_passes, edit_step, followed, step_metrics
 from intraskill.editor.trials import Trials
 from intraskill.method.errors import NothingToLearnError
-from intraskill.method.leakage.filter import Firewall
+from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.skill.skill import Skill
 
 DRAFTS = (HELPFUL,)
@@ -51,7 +51,7 @@ def scored(trials, *groups, anchors=("q",), kind="binary"):
     """Score one state per group of answers."""
     states = [edit_state(*anchors, number=number) for number in range(len(groups))]
     rollouts = [[answered(text) for text in group] for group in groups]
-    return score_answers(states, rollouts, EditorEnvironment(Firewall()), trials, kind=kind, seed=0)
+    return score_answers(states, rollouts, EditorEnvironment(LeakFilter()), trials, kind=kind, seed=0)
 
 
 def rewards(worker, *answers, anchors=("q",), kind="binary"):

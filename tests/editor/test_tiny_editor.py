@@ -7,7 +7,7 @@ from pathlib import Path
 
 from intraskill.editor.actions import parse_action
 from intraskill.editor.domains.planted import CASES, TOPICS, rule_chunk
-from intraskill.editor.tiny.tiny_editor import FIREWALL, QUALITIES, EditorRecipe, traces
+from intraskill.editor.tiny.tiny_editor import LEAK_FILTER, QUALITIES, EditorRecipe, traces
 from intraskill.editor.tiny.traces import Trace
 from intraskill.method.skill.skill import Skill
 from intraskill.rl.start import policy_directory
@@ -55,7 +55,7 @@ def test_no_rule_of_a_planted_world_is_refused_by_its_firewall() -> None:
     """One that was would take every edit of its world with it: a skill is inspected as a whole."""
     for quality in QUALITIES:
         texts = [rule_chunk(topic, quality, variant, case) for topic in TOPICS for variant in (0, 1) for case in CASES]
-        assert [chunk.body for chunk in texts if FIREWALL.inspect_edit((chunk,), Skill(""))] == []
+        assert [chunk.body for chunk in texts if LEAK_FILTER.inspect_edit((chunk,), Skill(""))] == []
 
 
 def test_another_path_is_still_a_directory_of_the_user(tmp_path: Path) -> None:

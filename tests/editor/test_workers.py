@@ -9,7 +9,7 @@ from editor.answering import configured
 from intraskill.editor.domain import Answer, Job, Query
 from intraskill.editor.execution import Confines, program_of, run_program
 from intraskill.editor.trials import Trials
-from intraskill.editor.workers import EndpointWorker, Reply
+from intraskill.editor.workers import EndpointWorker, WorkerReply
 from intraskill.editor.workers_options import client_of, instruction, read_options
 from intraskill.llm.client import BudgetError, EndpointError
 from intraskill.method.errors import ConfigError
@@ -30,7 +30,7 @@ class LengthVerifier:
 
 def worker_of(asked, cache, told="Answer.", **more):
     client = client_of(asked.endpoint(**more), cache, "w")
-    return EndpointWorker(client, Reply(told, lambda _, text: Answer(text)), (told,))
+    return EndpointWorker(client, WorkerReply(told, lambda _, text: Answer(text)), (told,))
 
 
 def jobs(*texts, skill=EMPTY):
@@ -123,7 +123,7 @@ def test_a_worker_that_breaks_in_our_own_code_is_a_fault(tmp_path):
         raise ZeroDivisionError("oh")
 
     with answering(lambda messages: "yes") as asked:
-        worker = EndpointWorker(client_of(asked.endpoint(), tmp_path, "w"), Reply("x", finish), ())
+        worker = EndpointWorker(client_of(asked.endpoint(), tmp_path, "w"), WorkerReply("x", finish), ())
         assert worker.answer(jobs("a"))[0].fault == "worker: ZeroDivisionError: oh"
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from intraskill.environments.contract import check_environment
 from intraskill.environments.contract.check import RULES, violated
-from intraskill.environments.contract.play import replay, wander
+from intraskill.environments.contract.play import random_rollout, replay
 from intraskill.environments.planted import PlantedWorld
 from intraskill.environments.protocol import Outcome
 from intraskill.environments.remote.shop import RemoteShop
@@ -433,8 +433,12 @@ def test_no_test_task_is_ever_opened():
 def test_the_same_seed_plays_the_same_episode_and_another_seed_another():
     world = ShopWorld("tiny", 0)
     task_id = world.tasks("train")[0].id
-    assert wander(world, task_id, 1) == wander(world, task_id, 1) == replay(world, wander(world, task_id, 1))
-    assert wander(world, task_id, 1).actions != wander(world, task_id, 2).actions
+    assert (
+        random_rollout(world, task_id, 1)
+        == random_rollout(world, task_id, 1)
+        == replay(world, random_rollout(world, task_id, 1))
+    )
+    assert random_rollout(world, task_id, 1).actions != random_rollout(world, task_id, 2).actions
 
 
 def test_an_outcome_of_another_type_is_reported():

@@ -15,12 +15,12 @@ import pytest
 
 from intraskill.environments.contract import check_environment
 from intraskill.environments.contract.check import violated
-from intraskill.environments.contract.play import Trace, difference, session_of, step, wander
+from intraskill.environments.contract.play import PlayedEpisode, difference, random_rollout, session_of, step
 from intraskill.environments.protocol import Opening, Outcome
 from intraskill.environments.remote.shop import RemoteShop
 from intraskill.environments.remote.transport import RemoteFault
 from intraskill.environments.serve import ServeSettings, ShopServer
-from intraskill.environments.serve.desk import Desk, Refusal, as_call
+from intraskill.environments.serve.desk import Desk, RequestRefusal, as_call
 from intraskill.environments.serve.dialects import spelled
 from intraskill.environments.shopworld import Shop, ShopWorld
 from intraskill.environments.shopworld.proof import Oracle
@@ -53,7 +53,7 @@ def scripted(world, task_id):
     """Play what an expert does, with every kind of mistake before it."""
     oracle = Oracle(world.shop_task(task_id).goal, world.strings)
     with session_of(world) as session:
-        trace = Trace(task_id, session.reset(task_id))
+        trace = PlayedEpisode(task_id, session.reset(task_id))
         for text in ("hm", write_call("search", "query", " "), write_call("click", "value", "nowhere")):
             trace = step(session, trace, text)
         while not trace.done:
@@ -64,7 +64,7 @@ def scripted(world, task_id):
 
 def followed(environment, trace):
     with session_of(environment) as session:
-        again = Trace(trace.task_id, session.reset(trace.task_id))
+        again = PlayedEpisode(trace.task_id, session.reset(trace.task_id))
         for action in trace.actions:
             again = step(session, again, action)
     return again
@@ -97,7 +97,7 @@ def shop(url, action, **body):
 def test_a_leased_shop_answers_as_the_world_in_process_step_by_step(language, renderer):
     world = world_of(language, renderer=renderer)
     ids = [task.id for task in world.tasks("train")[:EPISODES]]
-    traces = [scripted(world, task_id) for task_id in ids] + [wander(world, task_id, 1) for task_id in ids]
+    traces = [scripted(world, task_id) for task_id in ids] + [random_rollout(world, task_id, 1) for task_id in ids]
     assert sum(trace.done for trace in traces) >= EPISODES
     with serving(world) as server:
         shop = remote(server)
@@ -105,14 +105,16 @@ def test_a_leased_shop_answers_as_the_world_in_process_step_by_step(language, re
         assert [difference(trace, followed(shop, trace)) for trace in traces] == [""] * len(traces)
         assert server.programme.desk.free_slots == server.programme.desk.slots
         unlike = {"structured": "sep", "sep": "structured"}[renderer]
-        other = wander(world_of(language, renderer=unlike), ids[0], 1)
+        other = random_rollout(world_of(language, renderer=unlike), ids[0], 1)
         assert difference(other, followed(shop, other)) != ""
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_four_threads_see_what_the_world_in_process_shows(language):
     world = world_of(language)
-    traces = [wander(world, task.id, seed) for seed in range(2) for task in world.tasks("skill_validation")[:EPISODES]]
+    traces = [
+        random_rollout(world, task.id, seed) for seed in range(2) for task in world.tasks("skill_validation")[:EPISODES]
+    ]
     with serving(world) as server, ThreadPoolExecutor(THREADS) as pool:
         shop = remote(server)
         found = list(pool.map(lambda trace: difference(trace, followed(shop, trace)), traces))
@@ -123,7 +125,7 @@ def test_four_threads_see_what_the_world_in_process_shows(language):
 def test_an_agentgym_shop_shows_the_same_pages_and_pays_the_same_raw_reward(language):
     world = world_of(language, renderer="sep")
     ids = [task.id for task in world.tasks("train")[:EPISODES]]
-    traces = [scripted(world, task_id) for task_id in ids] + [wander(world, task_id, 2) for task_id in ids]
+    traces = [scripted(world, task_id) for task_id in ids] + [random_rollout(world, task_id, 2) for task_id in ids]
     with serving(world, dialect="webshop-agentgym") as server:
         shop = remote(server, dialect="webshop-agentgym")
         for trace in traces:
@@ -446,7 +448,7 @@ def test_a_lease_that_nobody_uses_expires_and_one_in_use_does_not():
     now = [0.0]
     desk = Desk(2, LEASE_S, 0.0, clock=lambda: now[0])
     kept, forgotten = desk.take(), desk.take()
-    with pytest.raises(Refusal, match="2 slots"):
+    with pytest.raises(RequestRefusal, match="2 slots"):
         desk.take()
     now[0] = LEASE_S - 1
     assert desk.held(kept.env_idx, kept.lease_id) is kept and desk.free_slots == 0
@@ -454,7 +456,7 @@ def test_a_lease_that_nobody_uses_expires_and_one_in_use_does_not():
     assert desk.free_slots == 1 and desk.held(kept.env_idx, kept.lease_id) is kept
     assert desk.take().lease_id != forgotten.lease_id
     assert not desk.release(forgotten) and desk.free_slots == 0
-    with pytest.raises(Refusal, match="stale"):
+    with pytest.raises(RequestRefusal, match="stale"):
         desk.held(forgotten.env_idx, forgotten.lease_id)
 
 
@@ -497,7 +499,7 @@ def test_ids_that_name_the_wanted_product_are_replaced_by_numbers():
         offered = [task["id"] for task in get(server.url, "/manifest")[1]["tasks"]]
         shop = remote(server)
         task = shop.tasks("train")[0]
-        trace = wander(telling, telling.tasks("train")[0].id, 0)
+        trace = random_rollout(telling, telling.tasks("train")[0].id, 0)
         again = followed(shop, replace(trace, task_id=task.id))
     assert offered[0] == "task-00000" and len(set(offered)) == len(offered) and not set(offered) & set(named)
     assert difference(trace, replace(again, task_id=trace.task_id)) == ""

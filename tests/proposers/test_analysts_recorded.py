@@ -10,13 +10,13 @@ from shop_rollouts import SOLVED, play, rollout
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.lessons import USEFUL
 from intraskill.llm.client import Endpoint, JsonClient
-from intraskill.method.leakage.filter import Firewall, Secrets
+from intraskill.method.leakage.filter import LeakFilter, Secrets
 from intraskill.method.rollouts import Turn
 from intraskill.method.skill.proposals import Proposal
 from intraskill.method.skill.skill import Chunk, Skill
 from intraskill.proposers.analysis_records import describe
 from intraskill.proposers.llm import FailureAnalyst, LiveTrial, LlmAnalyst, analyse_success
-from intraskill.proposers.proposal_filter import Memory, Sieve
+from intraskill.proposers.proposal_filter import Memory, ProposalFilter
 from intraskill.proposers.reduce import LlmReducer
 from intraskill.proposers.schema import OPS, load_prompts
 from intraskill.proposers.trace2skill import harvest_edits
@@ -140,14 +140,16 @@ def with_ids(value, skill):
 def test_what_becomes_of_an_answer_about_a_batch(case, tmp_path):
     skill = Skill("Advice.", tuple(Chunk(title, f"{title}: do it.") for title in case.get("skill", ())))
     proposals, expect = proposals_of(case, skill), case["expect"]
-    sieve = Sieve(skill, Firewall(Secrets(product_ids=(case.get("secret", "none"),))), Memory(round_index=1))
+    proposal_filter = ProposalFilter(
+        skill, LeakFilter(Secrets(product_ids=(case.get("secret", "none"),))), Memory(round_index=1)
+    )
     # The proposals' titles begin with a word that only this case has; a later level asks anew about what was united.
     recorded = with_ids(case["answers"], skill)
     answers = {case["proposals"][0][2]: recorded[:1], "Features first": recorded[1:]}
     if "correction" in expect:
         answers = {case["proposals"][0][2]: recorded}
     with serving(answers) as (records, url):
-        found = LlmReducer(client(url, tmp_path), ENGLISH).reduce(proposals, skill, sieve.allows)
+        found = LlmReducer(client(url, tmp_path), ENGLISH).reduce(proposals, skill, proposal_filter.allows)
     assert {p.chunks[0].title: list(p.support) for p in found.proposals} == expect["titles"]
     assert {name: found.counts.get(name, 0) for name in expect["counts"]} == expect["counts"]
     assert len(records.requests) == expect["calls"]
@@ -176,9 +178,9 @@ def test_the_whole_pass_leaves_one_record_per_call_with_every_fate(world, failur
     }
     with serving(answers) as (records, url):
         analyst = LlmAnalyst(client(url, tmp_path), ENGLISH, world)
-        harvest = harvest_edits([*failed, solved], EMPTY, analyst, Firewall(), limit=16)
+        harvest = harvest_edits([*failed, solved], EMPTY, analyst, LeakFilter(), limit=16)
         asked = len(records.requests)
-        shuffled = harvest_edits([solved, *failed[::-1]], EMPTY, analyst, Firewall(), limit=16)
+        shuffled = harvest_edits([solved, *failed[::-1]], EMPTY, analyst, LeakFilter(), limit=16)
         assert shuffled == harvest and len(records.requests) == asked, "a resumed pass pays for no call again"
     (united,) = harvest.proposals
     by_kind = {record.kind: record for record in harvest.records if record.proposals}
@@ -210,7 +212,9 @@ def test_a_leaking_proposal_reaches_no_other_prompt(world, failures, tmp_path):
         "## Inputs": [{"outputs": []}],
     }
     with serving(answers) as (records, url):
-        harvest = harvest_edits(solved, EMPTY, LlmAnalyst(client(url, tmp_path), ENGLISH, world), Firewall(), limit=16)
+        harvest = harvest_edits(
+            solved, EMPTY, LlmAnalyst(client(url, tmp_path), ENGLISH, world), LeakFilter(), limit=16
+        )
     assert {p.chunks[0].title for p in harvest.proposals} == {"Good", "Fine"}
     assert harvest.counts["rejected_by_firewall"] == 2, "one for its text, one for its reason"
     assert "Compare the first results." in records.asked and evil not in records.asked

@@ -12,7 +12,7 @@ from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.lessons import USEFUL, lesson_chunk
 from intraskill.method.errors import ConfigError
 from intraskill.method.gate.decision import Fate
-from intraskill.method.leakage.filter import Firewall, Secrets
+from intraskill.method.leakage.filter import LeakFilter, Secrets
 from intraskill.method.skill.edits import pool
 from intraskill.method.skill.proposals import Ledger, Proposal
 from intraskill.method.skill.skill import Chunk, Skill
@@ -20,11 +20,11 @@ from intraskill.proposers.analysis_records import rollout_id
 from intraskill.proposers.proposal_filter import Memory
 from intraskill.proposers.reduce import Reduction
 from intraskill.proposers.rules import RulesAnalyst, mechanism_of
-from intraskill.proposers.trace2skill import Analysis, Harvest, harvest_edits, secrets_of
+from intraskill.proposers.trace2skill import Analysis, ProposalBatch, harvest_edits, secrets_of
 from intraskill.rounds.review import analyses_line
 
-OPEN, EMPTY = Firewall(Secrets()), Skill("p")
-GUARDED = Firewall(Secrets(product_ids=("b100",), product_titles=("kestrel steel nonstick modern kettle",)))
+OPEN, EMPTY = LeakFilter(Secrets()), Skill("p")
+GUARDED = LeakFilter(Secrets(product_ids=("b100",), product_titles=("kestrel steel nonstick modern kettle",)))
 HALVES = ("Prefer kestrel of steel.", "The kettle is modern and nonstick.")
 
 
@@ -62,9 +62,9 @@ def played(world):
 
 @pytest.mark.golden
 def test_the_cold_start_finds_the_rules_that_the_shop_needs(world, played, golden) -> None:
-    firewall = Firewall(secrets_of(world))
+    leak_filter = LeakFilter(secrets_of(world))
     empty = Skill("Advice for shopping.")
-    harvest = harvest_edits(played, empty, RulesAnalyst(), firewall, limit=16)
+    harvest = harvest_edits(played, empty, RulesAnalyst(), leak_filter, limit=16)
     skill = pool(empty, harvest.edits)
     assert set(USEFUL) <= {mechanism_of(chunk) for chunk in skill.chunks}
     assert harvest.refused == () and harvest.counts["over_limit"] == 0
@@ -128,9 +128,9 @@ def test_what_the_ledger_keeps_away_is_told_once_with_the_whole_support_and_unti
 
 
 def test_a_leak_is_refused_with_its_reason_and_takes_no_place() -> None:
-    firewall = Firewall(Secrets(product_ids=("b100",)))
+    leak_filter = LeakFilter(Secrets(product_ids=("b100",)))
     analyst = AnalystWhoSays(add("Leak", "Open b100.", support=("r1", "r2")), add("Care"))
-    harvest = harvest_edits([], Skill("p"), analyst, firewall, limit=1)
+    harvest = harvest_edits([], Skill("p"), analyst, leak_filter, limit=1)
     assert [p.chunks[0].title for p in harvest.proposals] == ["Care"]
     assert harvest.refused[0].reason.startswith("product_id")
     assert harvest.counts["rejected_by_firewall"] == 1
@@ -148,10 +148,10 @@ class ReducerWhoSees:
         return Reduction((*proposals, self.answer) if self.allowed else tuple(proposals), {}, ())
 
 
-def seen_by_reduce(*proposals, firewall=GUARDED, answer=None, skill=EMPTY, round_index=1):
+def seen_by_reduce(*proposals, leak_filter=GUARDED, answer=None, skill=EMPTY, round_index=1):
     analyst, memory = AnalystWhoSays(*proposals), Memory(round_index=round_index)
     analyst.reducer = ReducerWhoSees(answer)
-    return analyst.reducer, harvest_edits([], skill, analyst, firewall, limit=6, memory=memory)
+    return analyst.reducer, harvest_edits([], skill, analyst, leak_filter, limit=6, memory=memory)
 
 
 def titles_of(proposals):
@@ -273,7 +273,7 @@ def test_training_groups_that_suffer_from_a_chunk_speak_for_its_deletion() -> No
 
 def test_whoever_watches_is_told_why_an_llm_proposed_nothing():
     counts = {"mapped": 0, "parsed": 2, "bad_answer": 22, "fix_failed": 2, "faults": 0}
-    found = Harvest((), (), counts, "llm:m")
+    found = ProposalBatch((), (), counts, "llm:m")
     assert analyses_line(found) == "llm:m made 0 proposals; rollouts without one: 22 bad_answer, 2 fix_failed"
     assert (
         analyses_line(dataclasses.replace(found, counts={"mapped": 3, "parsed": 3, "bad_answer": 0}))

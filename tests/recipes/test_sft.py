@@ -141,16 +141,16 @@ def test_one_command_makes_the_start_weights_of_an_experiment(
 
 
 @pytest.mark.parametrize(
-    ("knobs", "words"),
+    ("options", "words"),
     [
         ({"learning_rate": float("nan")}, "learning_rate=nan"),
         ({"learning_rate": 0.0}, "=0.0"),
         ({"batch": 0}, "batch=0"),
     ],
 )
-def test_a_setting_that_cannot_be_is_named(knobs: dict, words: str) -> None:
+def test_a_setting_that_cannot_be_is_named(options: dict, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
-        SftSettings(**knobs)
+        SftSettings(**options)
 
 
 def test_demonstrations_that_are_too_long_are_counted_and_named(start: Path, tmp_path: Path) -> None:

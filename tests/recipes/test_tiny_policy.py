@@ -11,7 +11,7 @@ import torch
 import intraskill
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.lessons import USEFUL
-from intraskill.recipes.tiny_policy import Answer, Probe, Recipe, ask, train
+from intraskill.recipes.tiny_policy import Probe, ProbeAnswer, Recipe, ask, train
 from intraskill.rl.policy import load_policy
 from intraskill.rl.trainer import TorchLearner, TrainerSettings
 
@@ -31,7 +31,7 @@ def learner(world: ShopWorld) -> TorchLearner:
     return TorchLearner(load_policy(SHIPPED), world, NEARLY_GREEDY)
 
 
-def answer(learner: TorchLearner, world: ShopWorld, probe: Probe) -> Answer:
+def answer(learner: TorchLearner, world: ShopWorld, probe: Probe) -> ProbeAnswer:
     return ask(learner, world, probe, world.tasks("train")[:EPISODES])
 
 

@@ -14,7 +14,7 @@ from intraskill.llm.client import EndpointError
 from intraskill.method.errors import ArtifactError, ConfigError
 from intraskill.method.skill.skill import parse_skill
 from intraskill.proposers.trajectories import read_trajectories
-from intraskill.rounds.coldstart import draft_alone
+from intraskill.rounds.coldstart import run_cold_start
 from intraskill.store.records import to_json
 from intraskill.store.run_directory import read_json, read_jsonl
 
@@ -47,7 +47,7 @@ def public(one):
 
 def test_rows_of_a_run_give_a_draft_with_a_record_for_every_rollout(played, tmp_path):
     file = write(tmp_path / "t.jsonl", [to_json(one) for one in played])
-    skill, root = draft_alone(shop_config(tmp_path / "a"), file)
+    skill, root = run_cold_start(shop_config(tmp_path / "a"), file)
     assert parse_skill((root / "draft.md").read_text()) == skill and skill.chunks
     records = read_jsonl(root / "analyses.jsonl")
     assert len(records) == len(played)
@@ -60,9 +60,9 @@ def test_rows_of_a_run_give_a_draft_with_a_record_for_every_rollout(played, tmp_
 
 def test_the_order_of_the_lines_does_not_matter(played, tmp_path):
     rows = [to_json(one) for one in played]
-    first = draft_alone(shop_config(tmp_path / "a"), write(tmp_path / "a.jsonl", rows))[0]
-    again = draft_alone(shop_config(tmp_path / "b"), write(tmp_path / "b.jsonl", rows[::-1]))[0]
-    fewer = draft_alone(shop_config(tmp_path / "c"), write(tmp_path / "c.jsonl", rows[:2]))[0]
+    first = run_cold_start(shop_config(tmp_path / "a"), write(tmp_path / "a.jsonl", rows))[0]
+    again = run_cold_start(shop_config(tmp_path / "b"), write(tmp_path / "b.jsonl", rows[::-1]))[0]
+    fewer = run_cold_start(shop_config(tmp_path / "c"), write(tmp_path / "c.jsonl", rows[:2]))[0]
     assert first.hash == again.hash != fewer.hash
 
 
@@ -81,7 +81,7 @@ def test_trajectories_without_rewards_are_one_error_with_their_lines(played, tmp
     rows[3]["reward"] = None
     file = write(tmp_path / "t.jsonl", rows)
     with pytest.raises(ArtifactError, match="without a reward, 2: line 2, line 4; give each row"):
-        draft_alone(shop_config(tmp_path / "a"), file)
+        run_cold_start(shop_config(tmp_path / "a"), file)
     assert not (tmp_path / "a").exists(), "a file that cannot be read claims no directory"
 
 
@@ -113,25 +113,25 @@ def test_a_file_without_trajectories_is_an_error(tmp_path, text):
 def test_another_file_or_other_settings_do_not_continue_a_directory(played, tmp_path):
     rows = [public(one) for one in played]
     file = write(tmp_path / "t.jsonl", rows)
-    draft_alone(shop_config(tmp_path / "a"), file)
+    run_cold_start(shop_config(tmp_path / "a"), file)
     before = (tmp_path / "a" / "edits.json").read_bytes()
-    draft_alone(shop_config(tmp_path / "a"), file)
+    run_cold_start(shop_config(tmp_path / "a"), file)
     assert (tmp_path / "a" / "edits.json").read_bytes() == before
     with pytest.raises(ArtifactError, match="trajectories"):
-        draft_alone(shop_config(tmp_path / "a"), write(tmp_path / "u.jsonl", rows[1:]))
+        run_cold_start(shop_config(tmp_path / "a"), write(tmp_path / "u.jsonl", rows[1:]))
 
 
 def test_stage_a_needs_an_analyst_and_something_to_read(tmp_path):
     config = shop_config(tmp_path / "a")
     config.coldstart.tasks = 0
     with pytest.raises(ConfigError, match="samples nothing"):
-        draft_alone(config, None)
+        run_cold_start(config, None)
     config.proposer.name = "none"
     with pytest.raises(ConfigError, match="proposes nothing"):
-        draft_alone(config, tmp_path / "t.jsonl")
+        run_cold_start(config, tmp_path / "t.jsonl")
     config.proposer.name = "rules"
     with pytest.raises(ConfigError, match="no file of trajectories"):
-        draft_alone(config, tmp_path / "t.jsonl")
+        run_cold_start(config, tmp_path / "t.jsonl")
 
 
 def test_the_command_samples_fresh_trajectories_of_any_world(tmp_path, capsys):
@@ -159,10 +159,10 @@ def test_a_stop_of_the_endpoint_is_resumed_without_paying_again(played, tmp_path
     with serving({keys[0]: [answer], keys[1]: [answer]}) as (records, url):
         config.proposer.base_url = url
         with pytest.raises(EndpointError, match="the same command again"):
-            draft_alone(config, file)
+            run_cold_start(config, file)
         records.answers[keys[2]] = [answer]
         asked = len(records.requests)
-        skill, root = draft_alone(config, file)
+        skill, root = run_cold_start(config, file)
         assert [chunk.title for chunk in skill.chunks] == ["Read"]
         refused = [messages for messages in records.requests if keys[2] in messages[1]["content"]]
         assert len(records.requests) <= asked + 2 and len(refused) >= 1
@@ -172,4 +172,4 @@ def test_a_stop_of_the_endpoint_is_resumed_without_paying_again(played, tmp_path
     facts["about"]["prompts"] = "0" * 16
     (root / "plan.json").write_text(json.dumps(facts))
     with pytest.raises(ArtifactError, match="other prompts"):
-        draft_alone(config, file)
+        run_cold_start(config, file)

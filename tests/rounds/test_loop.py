@@ -14,7 +14,7 @@ from intraskill.method.curriculum.frontier import with_signal
 from intraskill.method.errors import ArtifactError, ConfigError, EnvironmentFault, NothingToLearnError, SplitError
 from intraskill.method.skill.proposals import Proposal
 from intraskill.method.skill.skill import Chunk, Skill, parse_skill
-from intraskill.proposers.trace2skill import Harvest
+from intraskill.proposers.trace2skill import ProposalBatch
 from intraskill.report.dry_run import plan_table
 from intraskill.report.summary import summarise
 from intraskill.rounds.final import compare_start_and_final
@@ -217,7 +217,7 @@ def test_candidates_never_add_more_chunks_than_the_largest_pool_allows():
     chunks = [Chunk(f"Rule {number}", f"Do {number}.") for number in range(6)]
     add, split = Proposal("ADD", (), (chunks[0],), "why"), Proposal("SPLIT", ("a",), tuple(chunks[1:4]), "why")
     delete, late = Proposal("DELETE", ("b",), (), "why"), Proposal("ADD", (), (chunks[4],), "why")
-    harvest = Harvest((add, split, delete, late), (), {"over_limit": 1}, "rules")
+    harvest = ProposalBatch((add, split, delete, late), (), {"over_limit": 1}, "rules")
     assert adding_at_most(5, harvest) == replace(harvest, counts={"over_limit": 1, "too_large": 0})
     found = adding_at_most(3, harvest)
     assert found.proposals == (add, delete, late) and found.counts["too_large"] == 1

@@ -18,11 +18,11 @@ from intraskill.llm.client import BudgetError, Usage
 from intraskill.method.randomness import content_hash
 from intraskill.report.live import LiveMonitor, PlainMonitor
 from intraskill.report.summary import summarise
-from intraskill.rounds.coldstart import draft_alone
+from intraskill.rounds.coldstart import run_cold_start
 from intraskill.rounds.loop import run
 from intraskill.store.metrics import Silence
 
-KINDS = {"coldstart": lambda config: draft_alone(config, None), "train": run}
+KINDS = {"coldstart": lambda config: run_cold_start(config, None), "train": run}
 VERBS, NOUNS = ("Read", "Compare", "Check", "Count", "Sort"), ("names", "sizes", "colors", "prices", "brands")
 
 

@@ -8,7 +8,7 @@ from planted_runs import planted_config
 from intraskill.environments.planted import PlantedWorld
 from intraskill.method.errors import ArtifactError
 from intraskill.method.gate.decision import Fate
-from intraskill.method.leakage.filter import Firewall, Secrets
+from intraskill.method.leakage.filter import LeakFilter, Secrets
 from intraskill.method.skill.edits import changes
 from intraskill.method.skill.proposals import Ledger, Proposal
 from intraskill.method.skill.skill import Chunk, Skill, parse_skill
@@ -89,11 +89,11 @@ def test_without_a_file_nothing_is_written(root):
     assert not list(root.glob(f"round_*/{RECORD}"))
 
 
-def test_the_firewall_reads_a_persons_text_too(root):
+def test_the_leak_filter_reads_a_persons_text_too(root):
     drop(root, *skill_of(root / "round_000").chunks, LEAK)
     run(planted_config(root))
     (entry,) = [e for e in read_state(root / "round_001").ledger.entries if e.origin == "person"]
-    assert entry.fate is Fate.FIREWALL and "task_id" in entry.reason
+    assert entry.fate is Fate.LEAK_FILTER and "task_id" in entry.reason
     assert LEAK.id not in read_json(root / "round_001" / "masks.json")["chunks"]
 
 
@@ -101,11 +101,11 @@ def test_halves_of_a_leak_in_a_persons_chunks_do_not_both_go_to_the_gate(root):
     halves = Chunk("One", "Procedure: prefer kestrel of steel."), Chunk("Two", "The kettle is modern and nonstick.")
     drop(root, *skill_of(root / "round_000").chunks, *halves, preamble="Open planted-test-0003.")
     made = bench(planted_config(root), root)
-    made.firewall = Firewall(Secrets(product_titles=("kestrel steel nonstick modern kettle",)))
+    made.leak_filter = LeakFilter(Secrets(product_titles=("kestrel steel nonstick modern kettle",)))
     (root / "round_001").mkdir()
     proposals, ledger = with_persons_edits(made, root / "round_001", skill_of(root / "round_000"), (), Ledger())
     assert [proposal.chunks for proposal in proposals] == [halves[:1]]
-    assert [entry.fate for entry in ledger.entries] == [Fate.FIREWALL]
+    assert [entry.fate for entry in ledger.entries] == [Fate.LEAK_FILTER]
     rest = Proposal("ADD", (), halves[1:], "cause", ("r1",))
     proposals, ledger = with_persons_edits(made, root / "round_001", skill_of(root / "round_000"), (rest,), Ledger())
     assert rest not in proposals and ledger.entries[-1].fate is Fate.WAITING

@@ -10,7 +10,7 @@ from planted_runs import content, planted_config
 from intraskill.cli import main
 from intraskill.method.errors import ConfigError, WaitsForPerson
 from intraskill.method.gate.decision import Fate
-from intraskill.method.leakage.filter import Firewall, Secrets
+from intraskill.method.leakage.filter import LeakFilter, Secrets
 from intraskill.method.skill.proposals import PERSON, Ledger, Proposal
 from intraskill.method.skill.skill import Chunk, Skill
 from intraskill.rounds.human_review import (
@@ -137,7 +137,7 @@ def test_without_the_flag_the_run_goes_on_unasked(asked):
         (["maybe"], "", "", "the answer 'maybe' is not yes, no or edit"),
         (["edit"], "", "", "changes nothing in the text under chunks"),
         (["yes"], "check every option", "check one option", "says yes but changes the text"),
-        (["edit"], "check every option", "open planted-test-0003", "firewall refuses your text of .*task_id"),
+        (["edit"], "check every option", "open planted-test-0003", "leak filter refuses your text of .*task_id"),
         (["edit"], "    ### Check every option\n", "", r"\d+ characters under chunks stand before the first"),
         (["edit"], "    ### Check", "    ### Look\n\n    Twice.\n\n    ### Check", "an edited ADD must stay one"),
         ([], "- edit: add-", "- edit: odd-", "must hold one entry for each of"),
@@ -203,8 +203,8 @@ def test_the_command_stops_with_status_0_and_one_line(tmp_path, capsys):
 
 
 def test_an_edited_text_is_inspected_beside_the_other_proposals_of_the_round(tmp_path):
-    wall = Firewall(Secrets(product_titles=("kestrel steel nonstick modern kettle",)))
-    asking = SimpleNamespace(config=SimpleNamespace(review=True), firewall=wall)
+    wall = LeakFilter(Secrets(product_titles=("kestrel steel nonstick modern kettle",)))
+    asking = SimpleNamespace(config=SimpleNamespace(review=True), leak_filter=wall)
     texts = ("Prefer kestrel of steel.", "Compare the kettles.")
     proposals = tuple(Proposal("ADD", (), (Chunk(f"Part {n}", text),), "c", ("r1",)) for n, text in enumerate(texts))
     directory = tmp_path / "round_001"
@@ -212,7 +212,7 @@ def test_an_edited_text_is_inspected_beside_the_other_proposals_of_the_round(tmp
     with pytest.raises(WaitsForPerson):
         reviewed(asking, directory, Skill("p"), proposals, Ledger())
     answer(directory, "yes", "edit", old=texts[1], new="The kettle is modern and nonstick.")
-    with pytest.raises(ConfigError, match="firewall refuses your text of .*product_title"):
+    with pytest.raises(ConfigError, match="leak filter refuses your text of .*product_title"):
         reviewed(asking, directory, Skill("p"), proposals, Ledger())
     answer(directory, old="answer: yes", new="answer: no")
     assert len(reviewed(asking, directory, Skill("p"), proposals, Ledger())[0]) == 1

@@ -10,7 +10,7 @@ from vllm_engine.completion_server import sampled
 from vllm_engine.toy_steps import step
 
 from intraskill.method.errors import EngineError
-from intraskill.rl.engines.weight_sync import PROBE_TOKENS, EngineProbe, HotSwap, Version
+from intraskill.rl.engines.weight_sync import PROBE_TOKENS, EngineProbe, HotSwap, ServedVersion
 from intraskill.rl.policy import Generation, Policy, load_policy
 
 GAP_TOLERANCE = 1e-5
@@ -23,15 +23,15 @@ class Log:
         self.lines: list[str] = []
         self.fails = False
 
-    def load(self, version: Version) -> None:
+    def load(self, version: ServedVersion) -> None:
         assert version.directory.is_dir(), "a version is complete before the engine hears of it"
         self.lines.append(f"load {version.number}")
 
-    def unload(self, version: Version) -> None:
+    def unload(self, version: ServedVersion) -> None:
         assert version.directory.is_dir(), "an engine may read the old version until it forgot it"
         self.lines.append(f"unload {version.number}")
 
-    def verify(self, version: Version) -> None:
+    def verify(self, version: ServedVersion) -> None:
         self.lines.append(f"verify {version.number}")
         if self.fails:
             raise EngineError("planted")

@@ -17,7 +17,7 @@ from intraskill.rl.checkpoints import weights_hash
 from intraskill.rl.engines.stateless import SamplingSettings
 from intraskill.rl.engines.torch_engine import TorchEngine
 from intraskill.rl.engines.vllm_local import VllmEngine
-from intraskill.rl.engines.weight_sync import Version
+from intraskill.rl.engines.weight_sync import ServedVersion
 from intraskill.rl.policy import Policy, load_policy
 from intraskill.rl.trainer import TorchLearner, TrainerSettings
 
@@ -104,7 +104,7 @@ def test_an_old_id_under_a_new_path_serves_the_old_adapter_and_the_probe_says_so
     old = engine._swap.current.number
     honest = engine._adapter
 
-    def stale(version: Version) -> Any:
+    def stale(version: ServedVersion) -> Any:
         request = honest(version)
         request.lora_int_id = old
         return request

@@ -13,7 +13,7 @@ from vllm_engine.toy_steps import step
 from intraskill.method.errors import ConfigError, EngineError
 from intraskill.rl.engines.stateless import ActionRequest, SamplingSettings
 from intraskill.rl.engines.vllm_server import ForgottenModel, ServerSettings, VllmClient, VllmServerEngine
-from intraskill.rl.engines.weight_sync import Version
+from intraskill.rl.engines.weight_sync import ServedVersion
 from intraskill.rl.policy import LoraSettings, Policy, load_policy
 
 pytestmark = pytest.mark.vllm
@@ -64,7 +64,7 @@ def test_two_lanes_on_one_server_give_the_same_tokens(student: Policy, server: V
 
 def test_every_refusal_is_understood(student: Policy, server: VllmServer, tmp_path: Path, wide_model: Path) -> None:
     client = VllmClient(server.url, ServerSettings(patience_s=60), SAMPLING)
-    nowhere = Version(9, "policy-v9-none", tmp_path / "nowhere")
+    nowhere = ServedVersion(9, "policy-v9-none", tmp_path / "nowhere")
     with pytest.raises(ForgottenModel):
         client.complete("policy-v9-none", ActionRequest((5, 6), 1, "salt"))
     with pytest.raises(ConfigError, match=r"no room for 595 \+ 12 tokens"):

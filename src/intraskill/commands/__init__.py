@@ -15,7 +15,7 @@ READER_GONE = 141
 """Exit status when whoever reads our output has gone, as a shell counts a program that SIGPIPE ended."""
 
 
-def until_reader_leaves(act: Callable[[], int]) -> int:
+def ignore_broken_pipe(act: Callable[[], int]) -> int:
     """Run an action and return its exit status; a reader that goes away ends it without a word."""
     try:
         status = act()

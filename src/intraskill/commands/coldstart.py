@@ -27,12 +27,12 @@ def add(verb: Verb, compose: Compose) -> None:
 
 def _draft(arguments: argparse.Namespace, config: Config) -> int:
     from intraskill.report.live import monitor
-    from intraskill.rounds.coldstart import draft_alone
+    from intraskill.rounds.coldstart import run_cold_start
     from intraskill.store.run_directory import read_json
 
     trajectories = Path(arguments.trajectories) if arguments.trajectories else None
     with monitor() as watcher:
-        skill, root = draft_alone(config, trajectories, watcher)
+        skill, root = run_cold_start(config, trajectories, watcher)
     counts = read_json(root / "edits.json")["counts"]
     for name, count in counts.items():
         sys.stdout.write(f"{count:6d} {name}\n")

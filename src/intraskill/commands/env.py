@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any, TextIO, cast
 
-from intraskill.commands import Verb, never, until_reader_leaves
+from intraskill.commands import Verb, ignore_broken_pipe, never
 from intraskill.config.config import Config
 from intraskill.environments.protocol import Environment, Opening, Outcome, Session, boundary
 from intraskill.environments.tool_calls import write_call
@@ -244,7 +244,7 @@ def add(verb: Verb, compose: Compose) -> None:
 def _ended(act: Callable[[], int]) -> int:
     """Run an action; a reader that goes away and Ctrl-C end it without a word about saved steps: there are none."""
     try:
-        return until_reader_leaves(act)
+        return ignore_broken_pipe(act)
     except KeyboardInterrupt:
         sys.stderr.write("\nintraskill: stopped\n")
         return 130

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from intraskill.method.errors import ArtifactError, ConfigError
 
 if TYPE_CHECKING:
-    from intraskill.method.leakage.filter import Firewall
+    from intraskill.method.leakage.filter import LeakFilter
 
 
 def add(action: Callable[[str, str, Callable[[argparse.Namespace], int]], argparse.ArgumentParser]) -> None:
@@ -45,7 +45,7 @@ def _import(arguments: argparse.Namespace, overrides: list[str]) -> int:
     out, source = Path(arguments.out), Path(arguments.source)
     if out.exists():
         raise ArtifactError(f"{out} is there already; choose another --out, or remove it")
-    found = import_skill(source, _firewall(arguments.like, overrides))
+    found = import_skill(source, _leak_filter(arguments.like, overrides))
     for line in found.lines():
         sys.stdout.write(line + "\n")
     if arguments.report:
@@ -59,19 +59,19 @@ def _import(arguments: argparse.Namespace, overrides: list[str]) -> int:
     return 0
 
 
-def _firewall(run: str | None, overrides: list[str]) -> "Firewall":
-    """Return the firewall with the secrets of a run's environment, or of the one that ``env.…`` overrides name."""
-    from intraskill.method.leakage.filter import Firewall
+def _leak_filter(run: str | None, overrides: list[str]) -> "LeakFilter":
+    """Return the leak filter with the secrets of a run's environment, or of the one that ``env.…`` overrides name."""
+    from intraskill.method.leakage.filter import LeakFilter
 
     if run is None and not overrides:
-        return Firewall()
+        return LeakFilter()
     from intraskill.config.config import unflatten
     from intraskill.proposers.trace2skill import secrets_of
     from intraskill.rounds.setup import environment_of
     from intraskill.store.provenance import plan_record
 
     values = plan_record(Path(run))["plan"] if run else {}
-    return Firewall(secrets_of(environment_of(unflatten(values | _env_values(overrides)))))
+    return LeakFilter(secrets_of(environment_of(unflatten(values | _env_values(overrides)))))
 
 
 def _env_values(overrides: list[str]) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Every knob with its meaning, unit, range and default, on one page; the YAML files hold only deltas.
+"""Every option with its meaning, unit, range and default, on one page; the YAML files hold only deltas.
 
 The dataclasses are what omegaconf calls structured configs (no Literal, no tuple, not frozen), so an unknown key is
 an error wherever it comes from. `check` refuses values that are out of range or contradict each other.
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 from intraskill.config.learning import DistributedConfig, VllmConfig
-from intraskill.config.option import knob, nearest
+from intraskill.config.option import nearest, option
 from intraskill.config.proposing import EditorConfig, ProposerConfig, contradictions
 from intraskill.method.errors import ConfigError
 
@@ -22,36 +22,36 @@ ESTIMATORS = ("paired_ols", "paired_ols_intercept", "ancova", "masked_ols", "cov
 class EnvConfig:
     """Which world the agent acts in."""
 
-    name: str = knob("shopworld", "shopworld, planted, or 'package.module:factory' called with preset, seed, options")
-    preset: str = knob("small", "size of the generated world")
-    seed: int = knob(0, "seed of the generated world; independent of the run's seed", "[0, inf)")
-    options: dict[str, Any] = knob({}, "further keyword arguments of the world")
+    name: str = option("shopworld", "shopworld, planted, or 'package.module:factory' called with preset, seed, options")
+    preset: str = option("small", "size of the generated world")
+    seed: int = option(0, "seed of the generated world; independent of the run's seed", "[0, inf)")
+    options: dict[str, Any] = option({}, "further keyword arguments of the world")
 
 
 @dataclass
 class PolicyConfig:
     """Which weights act and learn."""
 
-    path: str = knob("tiny", "'tiny' = the weights shipped in the package, or a model directory")
-    lora_rank: int = knob(0, "rank of the adapter; 0 trains the full weights", "[0, 1024]")
-    lora_alpha: int = knob(32, "scale of the adapter: alpha / rank", "[1, inf)")
-    lora_targets: list[str] = knob(["all-linear"], "module names that get an adapter")
-    dtype: str = knob("float32", "number type of the weights", choices=("float32", "bfloat16"))
-    device: str = knob("auto", "auto, cpu, cuda, cuda:0, …")
+    path: str = option("tiny", "'tiny' = the weights shipped in the package, or a model directory")
+    lora_rank: int = option(0, "rank of the adapter; 0 trains the full weights", "[0, 1024]")
+    lora_alpha: int = option(32, "scale of the adapter: alpha / rank", "[1, inf)")
+    lora_targets: list[str] = option(["all-linear"], "module names that get an adapter")
+    dtype: str = option("float32", "number type of the weights", choices=("float32", "bfloat16"))
+    device: str = option("auto", "auto, cpu, cuda, cuda:0, …")
 
 
 @dataclass
 class RolloutConfig:
     """How episodes are run."""
 
-    engine: str = knob("torch", "what samples the tokens", choices=("torch", "vllm", "vllm_server"))
-    temperature: float = knob(1.0, "sampling temperature", "(0, 5]")
-    max_turns: int = knob(12, "actions per episode", "[1, 1000]")
-    max_new_tokens: int = knob(48, "tokens per action", "[1, inf)")
-    max_context: int = knob(2048, "tokens per episode, prompt included", "[16, inf)")
-    constrained: bool = knob(False, "sample only tool calls that the page admits; torch engine, needs llguidance")
-    batch: int = knob(64, "episodes run together by all workers and processes; a killed batch is re-run", "[1, inf)")
-    attempts: int = knob(3, "tries per validation episode before its task is set aside as faulted", "[1, 100]")
+    engine: str = option("torch", "what samples the tokens", choices=("torch", "vllm", "vllm_server"))
+    temperature: float = option(1.0, "sampling temperature", "(0, 5]")
+    max_turns: int = option(12, "actions per episode", "[1, 1000]")
+    max_new_tokens: int = option(48, "tokens per action", "[1, inf)")
+    max_context: int = option(2048, "tokens per episode, prompt included", "[16, inf)")
+    constrained: bool = option(False, "sample only tool calls that the page admits; torch engine, needs llguidance")
+    batch: int = option(64, "episodes run together by all workers and processes; a killed batch is re-run", "[1, inf)")
+    attempts: int = option(3, "tries per validation episode before its task is set aside as faulted", "[1, 100]")
     vllm: VllmConfig = field(default_factory=VllmConfig)
 
 
@@ -59,129 +59,131 @@ class RolloutConfig:
 class GrpoConfig:
     """Group-consistent masked-skill GRPO (method §5)."""
 
-    group_size: int = knob(8, "rollouts per group, G", "[2, 1024]")
-    groups_per_step: int = knob(8, "groups that one optimizer step uses", "[1, inf)")
-    oversample: float = knob(1.0, "groups run per group used; groups without reward variance are left out", "[1, 16]")
-    reserve_groups: int = knob(2, "extra planned groups per step that replace groups lost to a fault", "[0, inf)")
-    steps_per_round: int = knob(20, "optimizer steps per round", "[0, inf)")
-    lr: float = knob(3e-4, "learning rate", "(0, 1)")
-    part: str = knob("", "reward component the policy gradient reads, such as r_success; empty = the main reward")
-    loss: str = knob("grpo", "loss aggregation and clipping", choices=LOSSES)
-    clip_low: float = knob(0.2, "lower clip of the probability ratio: 1 − clip_low", "(0, 1)")
-    clip_high: float = knob(0.28, "upper clip of the ratio: 1 + clip_high; for cispo the weight's cap", "(0, 100)")
-    kl_beta: float = knob(0.0, "weight of the KL term against the start weights", "[0, 10]")
-    entropy_coef: float = knob(0.0, "weight of the mean token entropy, which the update then raises", "[0, 1]")
-    max_grad_norm: float = knob(1.0, "gradient clipping", "(0, inf)")
-    weight_decay: float = knob(0.0, "AdamW weight decay", "[0, 1]")
-    warmup_steps: int = knob(0, "steps of linear learning-rate warm-up", "[0, inf)")
-    micro_batch_tokens: int = knob(4096, "tokens per forward and backward pass", "[1, inf)")
-    updates_per_batch: int = knob(1, "optimizer steps on the same rollouts", "[1, 64]")
-    shared_prefix: bool = knob(True, "forward each group's prompt once instead of once per rollout")
-    prefix_tree: bool = knob(False, "share what rollouts have in common beyond the prompt too; needs shared_prefix")
-    self_check: str = knob("fallback", "if sharing changes numbers: go on dense, stop, unchecked", "", SELF_CHECKS)
-    checkpoint_activations: bool = knob(False, "keep each layer's input only and recompute the rest backward")
-    mismatch_cap: float = knob(0.0, "cap of the trainer/engine importance weight per token; 0 = off", "[0, inf)")
-    save_every_steps: int = knob(10, "steps between two saved training states", "[1, inf)")
+    group_size: int = option(8, "rollouts per group, G", "[2, 1024]")
+    groups_per_step: int = option(8, "groups that one optimizer step uses", "[1, inf)")
+    oversample: float = option(1.0, "groups run per group used; groups without reward variance are left out", "[1, 16]")
+    reserve_groups: int = option(2, "extra planned groups per step that replace groups lost to a fault", "[0, inf)")
+    steps_per_round: int = option(20, "optimizer steps per round", "[0, inf)")
+    lr: float = option(3e-4, "learning rate", "(0, 1)")
+    part: str = option("", "reward component the policy gradient reads, such as r_success; empty = the main reward")
+    loss: str = option("grpo", "loss aggregation and clipping", choices=LOSSES)
+    clip_low: float = option(0.2, "lower clip of the probability ratio: 1 − clip_low", "(0, 1)")
+    clip_high: float = option(0.28, "upper clip of the ratio: 1 + clip_high; for cispo the weight's cap", "(0, 100)")
+    kl_beta: float = option(0.0, "weight of the KL term against the start weights", "[0, 10]")
+    entropy_coef: float = option(0.0, "weight of the mean token entropy, which the update then raises", "[0, 1]")
+    max_grad_norm: float = option(1.0, "gradient clipping", "(0, inf)")
+    weight_decay: float = option(0.0, "AdamW weight decay", "[0, 1]")
+    warmup_steps: int = option(0, "steps of linear learning-rate warm-up", "[0, inf)")
+    micro_batch_tokens: int = option(4096, "tokens per forward and backward pass", "[1, inf)")
+    updates_per_batch: int = option(1, "optimizer steps on the same rollouts", "[1, 64]")
+    shared_prefix: bool = option(True, "forward each group's prompt once instead of once per rollout")
+    prefix_tree: bool = option(False, "share what rollouts have in common beyond the prompt too; needs shared_prefix")
+    self_check: str = option("fallback", "if sharing changes numbers: go on dense, stop, unchecked", "", SELF_CHECKS)
+    checkpoint_activations: bool = option(False, "keep each layer's input only and recompute the rest backward")
+    mismatch_cap: float = option(0.0, "cap of the trainer/engine importance weight per token; 0 = off", "[0, inf)")
+    save_every_steps: int = option(10, "steps between two saved training states", "[1, inf)")
 
 
 @dataclass
 class ColdStartConfig:
     """The first skill (method §4)."""
 
-    tasks: int = knob(64, "train tasks sampled with the initial policy; 0 = no Trace2Skill at the start", "[0, inf)")
-    max_drafts: int = knob(16, "most chunks in the document that the first gate calibrates", "[0, 64]")
-    draft: str | None = knob(None, "skill file to start from (a path, or a file shipped in configs/); null = empty")
+    tasks: int = option(64, "train tasks sampled with the initial policy; 0 = no Trace2Skill at the start", "[0, inf)")
+    max_drafts: int = option(16, "most chunks in the document that the first gate calibrates", "[0, 64]")
+    draft: str | None = option(None, "skill file to start from (a path, or a file shipped in configs/); null = empty")
 
 
 @dataclass
 class CurriculumConfig:
     """Two-level curriculum (method §8)."""
 
-    assisted: bool = knob(True, "false: no group ever sees the skill, which is plain GRPO")
-    controller: str = knob("fixed", "what moves q between rounds", choices=("fixed", "gap"))
-    skill_free_prob: float = knob(0.20, "q_0, probability that a whole group sees no skill", "(0, 1)")
-    q_floor: float = knob(0.10, "least q of the gap controller", "(0, 1)")
-    q_ceiling: float = knob(0.60, "largest q of the gap controller", "(0, 1)")
-    q_max_change: float = knob(0.10, "largest change of q per round", "(0, 1)")
-    rho_min: float = knob(0.20, "least inclusion probability of an active chunk", "(0, 1)")
-    rho_max: float = knob(0.90, "largest inclusion probability of an active chunk", "(0, 1)")
-    saturation: float = knob(0.15, "contribution, in reward units, at which ρ reaches rho_max", "(0, inf)")
+    assisted: bool = option(True, "false: no group ever sees the skill, which is plain GRPO")
+    controller: str = option("fixed", "what moves q between rounds", choices=("fixed", "gap"))
+    skill_free_prob: float = option(0.20, "q_0, probability that a whole group sees no skill", "(0, 1)")
+    q_floor: float = option(0.10, "least q of the gap controller", "(0, 1)")
+    q_ceiling: float = option(0.60, "largest q of the gap controller", "(0, 1)")
+    q_max_change: float = option(0.10, "largest change of q per round", "(0, 1)")
+    rho_min: float = option(0.20, "least inclusion probability of an active chunk", "(0, 1)")
+    rho_max: float = option(0.90, "largest inclusion probability of an active chunk", "(0, 1)")
+    saturation: float = option(0.15, "contribution, in reward units, at which ρ reaches rho_max", "(0, inf)")
 
 
 @dataclass
 class FrontierConfig:
     """Which groups count as failing (method §6): low mean and low dispersion."""
 
-    max_mean: float = knob(0.0, "largest mean reward of a frontier group", "[0, 1]")
-    max_std: float = knob(0.0, "largest reward SD of a frontier group", "[0, 1]")
-    part: str = knob("", "reward component the rule reads, such as r_success; empty = the main reward")
-    max_tasks: int | None = knob(None, "most frontier tasks reviewed per round; null = all", "[0, inf)")
+    max_mean: float = option(0.0, "largest mean reward of a frontier group", "[0, 1]")
+    max_std: float = option(0.0, "largest reward SD of a frontier group", "[0, 1]")
+    part: str = option("", "reward component the rule reads, such as r_success; empty = the main reward")
+    max_tasks: int | None = option(None, "most frontier tasks reviewed per round; null = all", "[0, inf)")
 
 
 @dataclass
 class TriageConfig:
     """Re-runs of frontier tasks at the frozen checkpoint (method §6)."""
 
-    reruns: int = knob(4, "full-skill and as many bare re-runs per task", "[1, 100]")
-    solved: float = knob(1.0, "reward at which a re-run counts as a rescue", "(0, 1]")
-    min_valid: int = knob(2, "re-runs without a fault needed for a verdict", "[1, 100]")
+    reruns: int = option(4, "full-skill and as many bare re-runs per task", "[1, 100]")
+    solved: float = option(1.0, "reward at which a re-run counts as a rescue", "(0, 1]")
+    min_valid: int = option(2, "re-runs without a fault needed for a verdict", "[1, 100]")
 
 
 @dataclass
 class GateConfig:
     """Randomised validation gate (method §7)."""
 
-    estimator: str = knob("paired_ols", "model of the contributions; paired_ols is always beside it", "", ESTIMATORS)
-    design: str = knob("bernoulli", "how the masks are drawn", choices=("bernoulli", "balanced", "mirrored"))
-    policy: str = knob("positive_topk", "decision rule", choices=("positive_topk", "probability", "fdr"))
-    top_k: int = knob(10, "most active chunks, K", "[0, 64]")
-    admit: float = knob(0.8, "policy probability: P(α > 0) from which a chunk is admitted", "(0.5, 1)")
-    retire: float = knob(0.2, "policy probability: P(α > 0) down to which a chunk is dropped", "(0, 0.5)")
-    carry_over: float = knob(0.5, "policy probability: what a round's precision is worth one round later", "[0, 1)")
-    fdr: float = knob(0.1, "policy fdr: tolerated share of useless chunks among the admitted ones", "(0, 1)")
-    tasks: int | None = knob(None, "validation pairs; null = the whole split", "[2, inf)")
-    inclusion: float = knob(0.5, "probability that a masked run shows a chunk", "(0, 1)")
-    replicates: int = knob(1, "masked runs per task, each under its own mask", "[1, 100]")
-    bare_replicates: int = knob(1, "bare runs per task; B is their mean", "[1, 100]")
-    placebos: int = knob(0, "neutral chunks measured beside the pool and never admitted", "[0, 16]")
-    effect: float = knob(0.0, "contribution in reward units that the gate should see; 0 = none is asked for", "[0, 1]")
-    require_power: bool = knob(False, "refuse a gate that cannot see gate.effect; false: say so and go on")
-    sigma: float | None = knob(None, "SD of R − B to plan power with; null = the last gate's, else 0.44", "(0, 2]")
-    sequential: int = knob(0, "tasks between two looks; the gate stops once all is decided; 0 = off", "[0, inf)")
-    slices: list[str] = knob([], "public task features whose values are measured apart, fixed before any reward")
-    full_arm: bool = knob(True, "measure R_pair, the committed skill shown whole")
+    estimator: str = option("paired_ols", "model of the contributions; paired_ols is always beside it", "", ESTIMATORS)
+    design: str = option("bernoulli", "how the masks are drawn", choices=("bernoulli", "balanced", "mirrored"))
+    policy: str = option("positive_topk", "decision rule", choices=("positive_topk", "probability", "fdr"))
+    top_k: int = option(10, "most active chunks, K", "[0, 64]")
+    admit: float = option(0.8, "policy probability: P(α > 0) from which a chunk is admitted", "(0.5, 1)")
+    retire: float = option(0.2, "policy probability: P(α > 0) down to which a chunk is dropped", "(0, 0.5)")
+    carry_over: float = option(0.5, "policy probability: what a round's precision is worth one round later", "[0, 1)")
+    fdr: float = option(0.1, "policy fdr: tolerated share of useless chunks among the admitted ones", "(0, 1)")
+    tasks: int | None = option(None, "validation pairs; null = the whole split", "[2, inf)")
+    inclusion: float = option(0.5, "probability that a masked run shows a chunk", "(0, 1)")
+    replicates: int = option(1, "masked runs per task, each under its own mask", "[1, 100]")
+    bare_replicates: int = option(1, "bare runs per task; B is their mean", "[1, 100]")
+    placebos: int = option(0, "neutral chunks measured beside the pool and never admitted", "[0, 16]")
+    effect: float = option(
+        0.0, "contribution in reward units that the gate should see; 0 = none is asked for", "[0, 1]"
+    )
+    require_power: bool = option(False, "refuse a gate that cannot see gate.effect; false: say so and go on")
+    sigma: float | None = option(None, "SD of R − B to plan power with; null = the last gate's, else 0.44", "(0, 2]")
+    sequential: int = option(0, "tasks between two looks; the gate stops once all is decided; 0 = off", "[0, inf)")
+    slices: list[str] = option([], "public task features whose values are measured apart, fixed before any reward")
+    full_arm: bool = option(True, "measure R_pair, the committed skill shown whole")
 
 
 @dataclass
 class FinalConfig:
     """The closing comparison on the reporting split."""
 
-    split: str = knob("test", "reporting split", choices=("test", "model_dev"))
-    tasks: int | None = knob(None, "tasks, 2 or more; null = the whole split; 0 = no closing comparison", "[0, inf)")
-    repeats: int = knob(1, "rollouts per task and arm", "[1, 1000]")
-    resamples: int = knob(10_000, "bootstrap resamples", "[100, inf)")
+    split: str = option("test", "reporting split", choices=("test", "model_dev"))
+    tasks: int | None = option(None, "tasks, 2 or more; null = the whole split; 0 = no closing comparison", "[0, inf)")
+    repeats: int = option(1, "rollouts per task and arm", "[1, 1000]")
+    resamples: int = option(10_000, "bootstrap resamples", "[100, inf)")
 
 
 @dataclass
 class TrackingConfig:
     """Where metrics go besides metrics.jsonl."""
 
-    name: str = knob("none", "mirror", choices=("none", "wandb"))
-    mode: str = knob("offline", "wandb mode", choices=("offline", "online", "disabled"))
-    project: str = knob("intraskill", "wandb project")
+    name: str = option("none", "mirror", choices=("none", "wandb"))
+    mode: str = option("offline", "wandb mode", choices=("offline", "online", "disabled"))
+    project: str = option("intraskill", "wandb project")
 
 
 @dataclass
 class Config:
     """One run."""
 
-    seed: int = knob(0, "seed of every draw of the run", "[0, inf)")
-    run_dir: str = knob("runs/quickstart", "directory of the run; an unfinished run there is continued")
-    review: bool = knob(False, "stop before each gate for a person's yes, no or edit; no part of the plan")
-    threads: int = knob(1, "torch threads per process", "[1, 1024]")
-    workers: int = knob(1, "threads that share rollout batches and micro-batches; pays for small models", "[1, 64]")
-    family: str | None = knob(None, "task family; null = the environment's own; another one is refused")
-    rounds: int = knob(2, "outer-loop rounds after the cold start", "[0, 10000]")
+    seed: int = option(0, "seed of every draw of the run", "[0, inf)")
+    run_dir: str = option("runs/quickstart", "directory of the run; an unfinished run there is continued")
+    review: bool = option(False, "stop before each gate for a person's yes, no or edit; no part of the plan")
+    threads: int = option(1, "torch threads per process", "[1, 1024]")
+    workers: int = option(1, "threads that share rollout batches and micro-batches; pays for small models", "[1, 64]")
+    family: str | None = option(None, "task family; null = the environment's own; another one is refused")
+    rounds: int = option(2, "outer-loop rounds after the cold start", "[0, 10000]")
     env: EnvConfig = field(default_factory=EnvConfig)
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
@@ -198,26 +200,26 @@ class Config:
     distributed: DistributedConfig = field(default_factory=DistributedConfig)
 
 
-def knobs(section: Any, prefix: str = "") -> Iterator[tuple[str, Any, dict[str, Any]]]:
+def options(section: Any, prefix: str = "") -> Iterator[tuple[str, Any, dict[str, Any]]]:
     """Yield dotted name, value and metadata of every leaf of a config instance."""
     for item in fields(section):
         value = getattr(section, item.name)
         if is_dataclass(value):
-            yield from knobs(value, f"{prefix}{item.name}.")
+            yield from options(value, f"{prefix}{item.name}.")
         else:
             yield f"{prefix}{item.name}", value, dict(item.metadata)
 
 
 def flatten(config: Config) -> dict[str, Any]:
     """Return dotted name → value, for plans and comparisons."""
-    return {name: value for name, value, _ in knobs(config)}
+    return {name: value for name, value, _ in options(config)}
 
 
 def unflatten(values: Mapping[str, Any]) -> Config:
-    """Return the config whose `flatten` gave ``values``; knobs that are absent keep their default.
+    """Return the config whose `flatten` gave ``values``; options that are absent keep their default.
 
     Raises:
-        ConfigError: for a name that is no knob of this version.
+        ConfigError: for a name that is no option of this version.
     """
     config = Config()
     for name, value in values.items():
@@ -226,7 +228,7 @@ def unflatten(values: Mapping[str, Any]) -> Config:
         for step in path:
             section = getattr(section, step, None)
         if not hasattr(section, leaf):
-            raise ConfigError(f"{name} is no knob of this version of intraskill")
+            raise ConfigError(f"{name} is no option of this version of intraskill")
         setattr(section, leaf, value)
     return config
 
@@ -237,7 +239,7 @@ def check(config: Config) -> Config:
     Raises:
         ConfigError: for the first value out of range or in contradiction with another one, in one sentence.
     """
-    for name, value, metadata in knobs(config):
+    for name, value, metadata in options(config):
         if metadata["choices"] and value not in metadata["choices"]:
             hint = nearest(str(value), metadata["choices"])
             raise ConfigError(f"{name}={value} is not one of {', '.join(metadata['choices'])}{hint}")

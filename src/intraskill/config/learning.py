@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from intraskill.config.option import knob
+from intraskill.config.option import option
 from intraskill.method.errors import ConfigError
 
 LossKind = Literal["grpo", "dr_grpo", "dapo", "bnpo", "cispo"]
@@ -15,7 +15,7 @@ SelfCheck = Literal["fallback", "error", "off"]
 
 @dataclass(frozen=True, slots=True)
 class TrainerSettings:
-    """Every knob of rollouts and updates.
+    """Every option of rollouts and updates.
 
     Attributes:
         lr: AdamW's learning rate after warm-up.
@@ -92,16 +92,16 @@ TESTED_VERSION = "0.31"
 class VllmConfig:
     """What rollout.engine=vllm and rollout.engine=vllm_server need to know."""
 
-    version: str = knob(TESTED_VERSION, f"prefix of the vLLM version that is expected; {TESTED_VERSION} is tested")
-    options: dict[str, Any] = knob({}, "engine vllm: further arguments of vllm.LLM, such as tensor_parallel_size")
-    probe_tolerance: float = knob(
+    version: str = option(TESTED_VERSION, f"prefix of the vLLM version that is expected; {TESTED_VERSION} is tested")
+    options: dict[str, Any] = option({}, "engine vllm: further arguments of vllm.LLM, such as tensor_parallel_size")
+    probe_tolerance: float = option(
         0.0, "largest mean log-probability gap of a swap's probe, nats; 0 = 1e-3 in float32, 0.1 in bfloat16", "[0, 10]"
     )
-    urls: list[str] = knob([], "engine vllm_server: addresses, such as http://node1:8000; rows are shared among them")
-    served_model: str = knob("", "engine vllm_server: name of the start weights there; empty = the only model")
-    adapter_dir: str = knob("", "engine vllm_server: where it finds adapters; empty = temporary, same machine")
-    api_key_env: str = knob("VLLM_API_KEY", "environment variable that holds the servers' key; it is never written")
-    patience_s: float = knob(600.0, "longest wait for one answer, a server's restart included, seconds", "(0, inf)")
+    urls: list[str] = option([], "engine vllm_server: addresses, such as http://node1:8000; rows are shared among them")
+    served_model: str = option("", "engine vllm_server: name of the start weights there; empty = the only model")
+    adapter_dir: str = option("", "engine vllm_server: where it finds adapters; empty = temporary, same machine")
+    api_key_env: str = option("VLLM_API_KEY", "environment variable that holds the servers' key; it is never written")
+    patience_s: float = option(600.0, "longest wait for one answer, a server's restart included, seconds", "(0, inf)")
 
 
 STRATEGIES = ("auto", "none", "ddp", "fsdp")
@@ -111,11 +111,11 @@ STRATEGIES = ("auto", "none", "ddp", "fsdp")
 class DistributedConfig:
     """What several processes, started by accelerate launch or torchrun, need to know."""
 
-    strategy: str = knob(
+    strategy: str = option(
         "auto", "ddp: weights on every device; fsdp: sharded; auto: what the launcher asks for", choices=STRATEGIES
     )
-    timeout_s: float = knob(1800.0, "longest wait for another process inside one update, save or load, s", "(0, inf)")
-    patience_s: float = knob(86400.0, "longest wait for the next command, or for the slowest rollouts, s", "(0, inf)")
+    timeout_s: float = option(1800.0, "longest wait for another process inside one update, save or load, s", "(0, inf)")
+    patience_s: float = option(86400.0, "longest wait for the next command, or for the slowest rollouts, s", "(0, inf)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ def launched(environment: Mapping[str, str] | None = None) -> Launch:
     return Launch(rank, size, local, found.get("ACCELERATE_USE_FSDP", "").lower() in ("1", "true"))
 
 
-def strategy_of(knobs: DistributedConfig, launch: Launch) -> str:
+def strategy_of(options: DistributedConfig, launch: Launch) -> str:
     """Return ``none``, ``ddp`` or ``fsdp``.
 
     Raises:
@@ -164,21 +164,21 @@ def strategy_of(knobs: DistributedConfig, launch: Launch) -> str:
     """
     if launch.size == 1:
         return "none"
-    if knobs.strategy == "none":
+    if options.strategy == "none":
         raise ConfigError(
             f"distributed.strategy=none, but the launcher started {launch.size} processes; start one, or set "
             "distributed.strategy=ddp or fsdp"
         )
-    if knobs.strategy == "auto":
+    if options.strategy == "auto":
         return "fsdp" if launch.sharded else "ddp"
-    return knobs.strategy
+    return options.strategy
 
 
-def described(knobs: DistributedConfig, launch: Launch) -> str:
+def described(options: DistributedConfig, launch: Launch) -> str:
     """Return one phrase on the processes of this launch.
 
     Raises:
         ConfigError: as `strategy_of`.
     """
-    strategy = strategy_of(knobs, launch)
+    strategy = strategy_of(options, launch)
     return "1 process" if strategy == "none" else f"{launch.size} processes, {strategy}"

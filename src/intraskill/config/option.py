@@ -1,4 +1,4 @@
-"""How one knob of the configuration is declared; free of heavy imports."""
+"""How one option of the configuration is declared; free of heavy imports."""
 
 import difflib
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from dataclasses import field
 from typing import Any
 
 
-def knob(default: Any, doc: str, interval: str = "", choices: tuple[str, ...] = ()) -> Any:
+def option(default: Any, doc: str, interval: str = "", choices: tuple[str, ...] = ()) -> Any:
     """Declare a field: default, meaning with unit, and its range in interval notation such as ``(0, 1]``."""
     metadata = {"doc": doc, "interval": interval, "choices": choices}
     if isinstance(default, list | dict):

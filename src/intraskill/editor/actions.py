@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from intraskill.method.errors import EditError, IntraSkillError, SkillFormatError
-from intraskill.method.leakage.filter import Firewall
+from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.skill.edits import Edit, pool
 from intraskill.method.skill.skill import Chunk, Skill, parse_skill
 from intraskill.method.thoughts import without_thought
@@ -105,7 +105,7 @@ class Attempt:
 def attempt(
     answer: str,
     skill: Skill,
-    firewall: Firewall,
+    leak_filter: LeakFilter,
     *,
     drafts: Sequence[Chunk] = (),
     actions: Sequence[ActionName] = ACTIONS,
@@ -117,7 +117,7 @@ def attempt(
         edit = action.to_edit(skill)
         if edit is None:
             return Attempt(action, None, skill)
-        if found := firewall.inspect_edit(edit.adds, skill, edit.removes):
+        if found := leak_filter.inspect_edit(edit.adds, skill, edit.removes):
             raise ActionError("firewall", "; ".join(map(str, found)))
         return Attempt(action, edit, applied(skill, edit))
     except ActionError as error:

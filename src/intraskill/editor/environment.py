@@ -12,7 +12,7 @@ from intraskill.editor.prompt import TERSE_SYSTEM, system_prompt
 from intraskill.editor.states import EditState
 from intraskill.environments.protocol import Opening, Outcome, ToolSpec
 from intraskill.method.errors import SplitError
-from intraskill.method.leakage.filter import Firewall
+from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.randomness import content_hash
 from intraskill.method.tasks import Split, Task
 
@@ -23,7 +23,7 @@ class EditorEnvironment:
     """Edit states as tasks; an `intraskill.environments.protocol.Environment`.
 
     Args:
-        firewall: what no chunk may hold.
+        leak_filter: what no chunk may hold.
         actions: the actions that are allowed.
         terse: give no instructions, for an editor that was trained on the bare format.
 
@@ -36,8 +36,10 @@ class EditorEnvironment:
     family = FAMILY
     reward_parts = ("r_strict",)
 
-    def __init__(self, firewall: Firewall, actions: Sequence[ActionName] = ACTIONS, *, terse: bool = False) -> None:
-        self._firewall, self.actions = firewall, tuple(actions)
+    def __init__(
+        self, leak_filter: LeakFilter, actions: Sequence[ActionName] = ACTIONS, *, terse: bool = False
+    ) -> None:
+        self._leak_filter, self.actions = leak_filter, tuple(actions)
         self.system = TERSE_SYSTEM if terse else system_prompt(actions)
         self._states: dict[str, EditState] = {}
 
@@ -78,7 +80,7 @@ class EditorEnvironment:
 
     def attempt(self, state: EditState, answer: str) -> Attempt:
         """Return what an answer makes of a state."""
-        return attempt(answer, state.skill, self._firewall, drafts=state.drafts, actions=self.actions)
+        return attempt(answer, state.skill, self._leak_filter, drafts=state.drafts, actions=self.actions)
 
     def open(self) -> "EditorSession":
         """Return a new single-use session."""

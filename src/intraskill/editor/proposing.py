@@ -1,7 +1,7 @@
 """A trained editor as the proposer of a run: one action per batch of evidence, each against the frozen skill S_t.
 
 In training and compiling an edit is followed by the next one. Here every action is a hypothesis about the same skill,
-and what becomes of it is decided as for any other proposal: sieve, firewall, ledger, gate
+and what becomes of it is decided as for any other proposal: proposal filter, leak filter, ledger, gate
 (docs/skill_alpha.md; method §6.3).
 """
 
@@ -122,7 +122,7 @@ class EditorAnalyst:
         return states
 
     def _record(self, state: EditState, answer: Rollout) -> AnalysisRecord:
-        """Read one answer. The sieve's firewall judges its text, so that a refusal enters the ledger like any other."""
+        """Read one answer; the proposal filter judges its text, so that a refusal enters the ledger like any other."""
         read, text = tuple(unit.id for unit in state.units), answer_of(answer)
         name = call_id("edit", read[0], [state.id, state.prompt])
         record = AnalysisRecord(name, "edit", self.name, inputs=read, diagnosis=text)
@@ -206,7 +206,7 @@ def load_editor(trained: TrainedEditor, config: Config, drafter: Analyst | None)
         policy_directory(own.policy.path)
     except ConfigError as error:
         raise ConfigError(f"{where}: the weights that it was trained from are gone; {error}") from error
-    # Without secrets: what this environment's firewall finds is a feedback code that nobody reads, see `_record`.
+    # Without secrets: what this environment's leak filter finds is a feedback code that nobody reads, see `_record`.
     environment = editor_environment(own, Secrets())
     settings = replace(trainer_settings(own), max_turns=1, constrained=False)
     policy = start_policy(own)

@@ -107,7 +107,7 @@ UNANCHORED = "the evidence names no query to try an edit on"
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class ScoredState:
     """One state with its answers.
 
     Attributes:
@@ -146,7 +146,7 @@ def score_answers(
     *,
     kind: str,
     seed: int,
-) -> list[Scored]:
+) -> list[ScoredState]:
     """Return every state's answers with their rewards; all trials of the step are asked together.
 
     Args:
@@ -179,10 +179,10 @@ def _scored(
     attempts: tuple[Attempt, ...],
     known: Mapping[tuple[str, str], float | None],
     kind: RewardKind,
-) -> Scored:
+) -> ScoredState:
     if not state.anchors:
         unanchored = tuple(_rewarded(rollout, None, UNANCHORED) for rollout in group)
-        return Scored(state, unanchored, attempts, (), ((),) * len(attempts))
+        return ScoredState(state, unanchored, attempts, (), ((),) * len(attempts))
 
     def scores(skill: Skill) -> Scores:
         return tuple(known[skill.hash, query.id] for query in state.anchors)
@@ -192,7 +192,7 @@ def _scored(
     candidates = [Candidate(made.noop, own) for made, own in zip(attempts, edited, strict=True)]
     rewards = rollback_rewards(control, candidates, kind)
     rewarded = tuple(_rewarded(rollout, reward) for rollout, reward in zip(group, rewards, strict=True))
-    return Scored(state, rewarded, attempts, control, edited)
+    return ScoredState(state, rewarded, attempts, control, edited)
 
 
 def _rewarded(rollout: Rollout, reward: float | None, missing: str = "no trial of this edit has a score") -> Rollout:

@@ -17,7 +17,7 @@ from intraskill.editor.trials import Trials
 from intraskill.environments.factories import imported
 from intraskill.llm.client import Usage, usage_of, watch_together
 from intraskill.method.errors import ConfigError, SplitError, TooFewTasksError, counted
-from intraskill.method.leakage.filter import Firewall, Secrets
+from intraskill.method.leakage.filter import LeakFilter, Secrets
 from intraskill.rl.learner import Learner
 from intraskill.rl.start import learner_of
 from intraskill.store.metrics import Metrics, Monitor, Silence
@@ -192,7 +192,7 @@ def editor_environment(config: Config, secrets: Secrets) -> EditorEnvironment:
     Raises:
         ConfigError: as `allowed_actions`.
     """
-    return EditorEnvironment(Firewall(secrets), allowed_actions(config.editor.actions), terse=config.editor.terse)
+    return EditorEnvironment(LeakFilter(secrets), allowed_actions(config.editor.actions), terse=config.editor.terse)
 
 
 def environment_of(config: Config) -> EditorEnvironment:

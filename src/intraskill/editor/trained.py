@@ -63,7 +63,7 @@ def trained_editor(path: str) -> TrainedEditor:
         raise ConfigError(
             f"{where} holds no plan.json, so nobody knows what prompts its editor was trained on; give a run of "
             "intraskill editor train. Bare weights become one by intraskill editor train editor.steps=0 "
-            f"editor.eval_streams=0 policy.path={path} run_dir=DIR, with their own knobs of editor. and rollout."
+            f"editor.eval_streams=0 policy.path={path} run_dir=DIR, with their own options of editor. and rollout."
         )
     if not is_sealed(root / "editor"):
         raise ConfigError(

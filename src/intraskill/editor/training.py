@@ -18,7 +18,7 @@ from intraskill.config.config import Config
 from intraskill.editor.domain import Stream
 from intraskill.editor.environment import FAMILY
 from intraskill.editor.passes import EMPTY, compile_streams, summary, worth
-from intraskill.editor.scoring import Scored, answer_of, score_answers
+from intraskill.editor.scoring import ScoredState, answer_of, score_answers
 from intraskill.editor.setup import EditorRun, assemble_editor
 from intraskill.editor.states import Chain, next_state
 from intraskill.method.curriculum.frontier import with_signal
@@ -109,7 +109,7 @@ def _train(run: EditorRun, directory: Path) -> None:
     seal(directory)
 
 
-def edit_step(run: EditorRun, passes: Passes, step: int) -> list[Scored]:
+def edit_step(run: EditorRun, passes: Passes, step: int) -> list[ScoredState]:
     """Sample and score G edits of every pass's next state.
 
     Raises:
@@ -161,7 +161,7 @@ def begin_passes(run: EditorRun, places: Sequence[Place], begun: int) -> Passes:
     return Passes(tuple(filled), begun)
 
 
-def _follow(run: EditorRun, passes: Passes, scored: Sequence[Scored], step: int) -> Passes:
+def _follow(run: EditorRun, passes: Passes, scored: Sequence[ScoredState], step: int) -> Passes:
     """Go on with one edit of each state."""
     places = []
     for (stream_id, number, chain), one in zip(passes.places, scored, strict=True):
@@ -170,7 +170,7 @@ def _follow(run: EditorRun, passes: Passes, scored: Sequence[Scored], step: int)
     return begin_passes(run, places, passes.begun)
 
 
-def followed(one: Scored, rule: str, seed: int, step: int) -> Skill:
+def followed(one: ScoredState, rule: str, seed: int, step: int) -> Skill:
     """Return the skill of any valid edit, or of the best rewarded one; the old skill when no edit is valid."""
     valid = [i for i, made in enumerate(one.attempts) if not made.invalid]
     if not valid:
@@ -180,7 +180,7 @@ def followed(one: Scored, rule: str, seed: int, step: int) -> Skill:
     return one.attempts[max(valid, key=lambda i: (best[i], draw[i]))].skill
 
 
-def step_metrics(scored: Sequence[Scored], used: int) -> dict[str, Any]:
+def step_metrics(scored: Sequence[ScoredState], used: int) -> dict[str, Any]:
     """Return what a step showed: rewards, actions, reasons of invalid answers, the control's score, what was lost.
 
     ``faults`` counts answers that something broken left without a reward, ``unanchored`` edit states whose evidence
@@ -205,7 +205,7 @@ def step_metrics(scored: Sequence[Scored], used: int) -> dict[str, Any]:
     }
 
 
-def _groups(scored: Sequence[Scored], step: int) -> list[GroupResult]:
+def _groups(scored: Sequence[ScoredState], step: int) -> list[GroupResult]:
     """Return scored states as GRPO groups; an answer that could not be scored is left out, not its whole group."""
     found = []
     for slot, one in enumerate(scored):
@@ -215,7 +215,7 @@ def _groups(scored: Sequence[Scored], step: int) -> list[GroupResult]:
     return [result for result in found if result.rollouts]
 
 
-def _row(one: Scored, step: int) -> dict[str, Any]:
+def _row(one: ScoredState, step: int) -> dict[str, Any]:
     """Return the record of one state: what was read, tried and earned."""
     answers = [
         {

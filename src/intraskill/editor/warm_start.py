@@ -18,7 +18,7 @@ from intraskill.editor.setup import allowed_actions, editor_environment, limits_
 from intraskill.editor.states import begin
 from intraskill.editor.tiny.traces import Trace, demonstrate, demonstrated
 from intraskill.method.errors import ArtifactError, ConfigError, SplitError, offenders
-from intraskill.method.leakage.filter import Firewall, Secrets
+from intraskill.method.leakage.filter import LeakFilter, Secrets
 from intraskill.method.randomness import shuffled
 from intraskill.rl.start import policy_directory
 from intraskill.store.json_rows import each_row, object_of
@@ -59,14 +59,16 @@ def _traces(config: Config, workbench: Workbench, size: PromptSize, careless: fl
     streams = {stream.id: stream for stream in domain.streams("train")}
     if not streams:
         raise SplitError(f"editor.domain={config.editor.domain} has no train streams; give it more evidence")
-    firewall, order, tour = Firewall(domain.secrets), cast(Order, config.editor.order), 0
+    leak_filter, order, tour = LeakFilter(domain.secrets), cast(Order, config.editor.order), 0
     worth, actions = cast(KnowsWorth, domain), allowed_actions(config.editor.actions)
     shown = False
     while True:
         for stream_id in shuffled(streams, seed, "traces", tour):
             value = worth.value(stream_id)
             chain = begin(streams[stream_id], tour, order=order, seed=seed)
-            show = partial(demonstrate, value=value, firewall=firewall, careless=careless, seed=seed, actions=actions)
+            show = partial(
+                demonstrate, value=value, leak_filter=leak_filter, careless=careless, seed=seed, actions=actions
+            )
             for trace in demonstrated(chain, domain, limits, size, show):
                 shown = True
                 yield trace

@@ -66,7 +66,7 @@ class EndpointWorker:
 
 
 @dataclass(frozen=True)
-class Reply:
+class WorkerReply:
     """One question, one answer in words: what `EndpointWorker.work` is for tasks without steps.
 
     Attributes:

@@ -25,7 +25,7 @@ _OF_ANALYSTS = {
 ENDPOINT = {name: value for name, value in dataclasses.asdict(ProposerConfig()).items() if name not in _OF_ANALYSTS} | {
     "base_url": ""
 }
-"""Options of an endpoint and its budget: the knobs of ``proposer`` that have the same name, without an address."""
+"""Options of an endpoint and its budget: the options of ``proposer`` that have the same name, without an address."""
 
 
 def read_options(given: Mapping[str, Any], known: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def client_of(options: Mapping[str, Any] | None, cache: Path, where: str) -> Jso
         raise ConfigError(f"{where}.{lacking[0]} is missing; name an OpenAI-compatible endpoint and a model")
     settings = ProposerConfig(**given)
     try:
-        check(Config(proposer=settings))  # knobs of the same names and ranges
+        check(Config(proposer=settings))  # options of the same names and ranges
     except ConfigError as error:
         raise ConfigError(str(error).replace("proposer.", f"{where}.")) from None
     return JsonClient(endpoint_of(settings, where), cache, limits_of(settings, where))

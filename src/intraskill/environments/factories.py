@@ -48,13 +48,13 @@ def call_of(env: EnvConfig) -> tuple[Callable[..., Any], dict[str, Any]]:
     return factory, arguments
 
 
-def imported(path: str, own: Mapping[str, str] = OWN, knob: str = "env.name") -> Callable[..., Any]:
+def imported(path: str, own: Mapping[str, str] = OWN, option: str = "env.name") -> Callable[..., Any]:
     """Return the factory that ``package.module:name``, or a short name of our ``own``, stands for.
 
     Args:
         path: as configured.
         own: short name → path.
-        knob: where it is configured, for messages.
+        option: where it is configured, for messages.
 
     Raises:
         ConfigError: when there is none, whatever its import raises.
@@ -62,12 +62,12 @@ def imported(path: str, own: Mapping[str, str] = OWN, knob: str = "env.name") ->
     if path not in own and ":" not in path:
         hint = nearest(path, own) or "."
         known = f"{', '.join(own)}, or 'package.module:factory'"
-        raise ConfigError(f"{knob}={path} is no {knob.rpartition('.')[2]}{hint} There are: {known}")
+        raise ConfigError(f"{option}={path} is no {option.rpartition('.')[2]}{hint} There are: {known}")
     module, _, name = own.get(path, path).partition(":")
-    problem = f"{knob}={path} cannot be imported; use {', '.join(own)} or 'package.module:factory'"
+    problem = f"{option}={path} cannot be imported; use {', '.join(own)} or 'package.module:factory'"
     found: Callable[..., Any] = _guarded(problem, lambda: getattr(importlib.import_module(module), name))
     if not callable(found):
-        raise ConfigError(f"{knob}={path} names a {type(found).__name__}, which cannot be called; name a factory")
+        raise ConfigError(f"{option}={path} names a {type(found).__name__}, which cannot be called; name a factory")
     return found
 
 

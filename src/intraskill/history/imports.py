@@ -1,6 +1,6 @@
 """Skills from elsewhere, as a draft for the gate: every part becomes a chunk or is listed with the reason why not.
 
-A text from outside has no privilege: each chunk, and the preamble, passes the firewall as a proposal would.
+A text from outside has no privilege: each chunk, and the preamble, passes the leak filter as a proposal would.
 """
 
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from intraskill.method.errors import ArtifactError, SkillFormatError, counted
-from intraskill.method.leakage.filter import Firewall
+from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.skill.agent_skill import SKILL_FILE
 from intraskill.method.skill.skill import Chunk, Skill, split_sections
 from intraskill.store.agent_skill import is_export, read_document, read_export
@@ -63,7 +63,7 @@ class Raw:
 
 
 @dataclass
-class Reading:
+class ImportReading:
     """What a file gave.
 
     Attributes:
@@ -77,9 +77,9 @@ class Reading:
     unknown: Counter[str] = field(default_factory=Counter)
 
 
-def read_bank(data: Any) -> Reading:
+def read_bank(data: Any) -> ImportReading:
     """Read a skill bank: a list or an object of entries, or categories of them."""
-    reading = Reading()
+    reading = ImportReading()
     _walk(data, (), reading)
     return reading
 
@@ -105,7 +105,7 @@ def patch_rows(data: Any) -> list[Any]:
     return rows
 
 
-def read_patches(data: Any, document: str | None) -> Reading:
+def read_patches(data: Any, document: str | None) -> ImportReading:
     """Read a list of patches: beside the document that they were merged into, or alone.
 
     Args:
@@ -113,7 +113,7 @@ def read_patches(data: Any, document: str | None) -> Reading:
         document: the Markdown that they belong to; a patch whose text stands there is done, another one was not
             applied and is left out. ``None``: every patch with a text becomes a chunk.
     """
-    reading = Reading()
+    reading = ImportReading()
     text = None if document is None else _words(document)
     for number, row in enumerate(patch_rows(data), start=1):
         operation = _operation(row)
@@ -136,7 +136,7 @@ def read_patches(data: Any, document: str | None) -> Reading:
     return reading
 
 
-def _walk(data: Any, path: tuple[str, ...], reading: Reading) -> None:
+def _walk(data: Any, path: tuple[str, ...], reading: ImportReading) -> None:
     where = "/".join(path) or "the file"
     if isinstance(data, str):
         reading.raws.append(Raw(_title_of(data), data.strip(), where))
@@ -176,7 +176,7 @@ def _named(value: Any, name: str) -> Any:
     return value
 
 
-def _entry(data: Mapping[str, Any], path: tuple[str, ...], reading: Reading) -> None:
+def _entry(data: Mapping[str, Any], path: tuple[str, ...], reading: ImportReading) -> None:
     known = {*TITLES, *CONDITIONS, *TEXTS, *CHECKS, *ADVICE, *MISTAKES, *REASONS, *LABELS}
     reading.unknown.update(str(key) for key in data if key not in known)
     texts = [text for key in TEXTS if (text := _prose(data.get(key)))]
@@ -261,13 +261,13 @@ class Imported:
         return [head, *(f"  left out: {what}: {why}" for what, why in self.skipped), *self.notes]
 
 
-def import_skill(source: Path, firewall: Firewall) -> Imported:
+def import_skill(source: Path, leak_filter: LeakFilter) -> Imported:
     """Read a skill from elsewhere.
 
     Args:
         source: a ``SKILL.md`` or another Markdown file, an Agent Skills folder (of this project, of a Trace2Skill
             pipeline, or plain), or a JSON file.
-        firewall: what no chunk may hold.
+        leak_filter: what no chunk may hold.
 
     Raises:
         ArtifactError: when nothing of the kind is there, or a file cannot be read.
@@ -275,12 +275,12 @@ def import_skill(source: Path, firewall: Firewall) -> Imported:
     """
     path = _located(source)
     if path.is_dir():
-        return _export(path, firewall) if is_export(path) else _folder(path, firewall)
+        return _export(path, leak_filter) if is_export(path) else _folder(path, leak_filter)
     if path.suffix.lower() == ".json":
         data = read_json(path)
         reading = read_patches(data, None) if is_patch_list(data) else read_bank(data)
-        return _screened("patch list" if is_patch_list(data) else "skill bank", "", reading, firewall)
-    return _folder(path.parent, firewall, path)
+        return _screened("patch list" if is_patch_list(data) else "skill bank", "", reading, leak_filter)
+    return _folder(path.parent, leak_filter, path)
 
 
 def _located(source: Path) -> Path:
@@ -296,11 +296,11 @@ def _located(source: Path) -> Path:
     raise ArtifactError(f"{source} is no skill that can be imported; give {ACCEPTED}")
 
 
-def _export(folder: Path, firewall: Firewall) -> Imported:
+def _export(folder: Path, leak_filter: LeakFilter) -> Imported:
     """Import an export of this project: the skill itself, unless someone edited the files since."""
     skill, side = read_export(folder)
     raws = [Raw(chunk.title, chunk.body, "export") for chunk in skill.chunks]
-    found = _screened("export of intraskill", skill.preamble, Reading(raws), firewall)
+    found = _screened("export of intraskill", skill.preamble, ImportReading(raws), leak_filter)
     before, now = {row["id"] for row in side["chunks"]}, set(skill.ids)
     if skill.hash == side.get("skill"):
         found.notes.append(f"The text is the exported one, skill {skill.hash}.")
@@ -312,7 +312,7 @@ def _export(folder: Path, firewall: Firewall) -> Imported:
     return found
 
 
-def _folder(folder: Path, firewall: Firewall, file: Path | None = None) -> Imported:
+def _folder(folder: Path, leak_filter: LeakFilter, file: Path | None = None) -> Imported:
     """Import any Markdown skill; beside a ``SKILL.md`` also its references, read with the patches it came from."""
     document = read_document(file or folder / SKILL_FILE)
     preamble, sections = split_sections(document.body)
@@ -325,14 +325,14 @@ def _folder(folder: Path, firewall: Firewall, file: Path | None = None) -> Impor
     for path in references:
         raws += _reference(path)
     patches = [] if file else [path for path in sorted(folder.glob("*.json")) if is_patch_list(read_json(path))]
-    reading = Reading(raws)
+    reading = ImportReading(raws)
     whole = "\n".join([document.body, *map(read_text, references)])
     for path in patches:
         found = read_patches(read_json(path), whole)
         reading.skipped += [(f"{path.name}, {what}", why) for what, why in found.skipped]
         reading.unknown.update(found.unknown)
     kind = "Trace2Skill output" if patches else "Agent Skills folder" if document.front else "Markdown document"
-    imported = _screened(kind, preamble, reading, firewall)
+    imported = _screened(kind, preamble, reading, leak_filter)
     imported.notes += _front_notes(document.front)
     imported.notes += [] if file else _others(folder, {*references, *patches, folder / SKILL_FILE})
     return imported
@@ -367,8 +367,8 @@ def _unknown_words(where: str, unknown: Counter[str]) -> str:
     return f"Keys of the {where} that are not understood and were not read, {sum(unknown.values())}: {listed}."
 
 
-def _screened(kind: str, preamble: str, reading: Reading, firewall: Firewall) -> Imported:
-    """Build the skill of what passes structure and firewall, in order; list the rest."""
+def _screened(kind: str, preamble: str, reading: ImportReading, leak_filter: LeakFilter) -> Imported:
+    """Build the skill of what passes structure and leak filter, in order; list the rest."""
     skipped: list[tuple[str, str]] = list(reading.skipped)
     parts = len(reading.raws) + len(skipped) + bool(preamble)
     kept: list[Chunk] = []
@@ -376,13 +376,13 @@ def _screened(kind: str, preamble: str, reading: Reading, firewall: Firewall) ->
         if not raw.body:
             skipped.append((f"{raw.title!r} in {raw.origin}", "a heading without text of its own"))
             continue
-        chunk, why = _checked(raw.title, raw.body, kept, firewall)
+        chunk, why = _checked(raw.title, raw.body, kept, leak_filter)
         if chunk is None:
             skipped.append((f"{raw.title!r} in {raw.origin}", why))
         else:
             kept.append(chunk)
     skill = Skill(preamble, tuple(kept))
-    if rejections := firewall.inspect_preamble(skill):
+    if rejections := leak_filter.inspect_preamble(skill):
         skipped.append(("the preamble", "; ".join(map(str, rejections))))
         skill = replace(skill, preamble="")
     imported = Imported(kind, skill, parts, skipped)
@@ -390,7 +390,7 @@ def _screened(kind: str, preamble: str, reading: Reading, firewall: Firewall) ->
     return imported
 
 
-def _checked(title: str, body: str, kept: Sequence[Chunk], firewall: Firewall) -> tuple[Chunk | None, str]:
+def _checked(title: str, body: str, kept: Sequence[Chunk], leak_filter: LeakFilter) -> tuple[Chunk | None, str]:
     """Return the chunk, or ``None`` and the reason."""
     try:
         chunk = Chunk(" ".join(title.split()), body.replace("\r\n", "\n").strip())
@@ -398,7 +398,7 @@ def _checked(title: str, body: str, kept: Sequence[Chunk], firewall: Firewall) -
         return None, f"structure: {error}"
     if twin := next((other for other in kept if other.id == chunk.id), None):
         return None, f"the same text as {twin.title!r}"
-    if rejections := firewall.inspect_edit((chunk,), Skill("", tuple(kept))):
+    if rejections := leak_filter.inspect_edit((chunk,), Skill("", tuple(kept))):
         return None, "; ".join(map(str, rejections))
     return chunk, ""
 

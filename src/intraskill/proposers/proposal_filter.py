@@ -4,14 +4,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from intraskill.method.leakage.filter import Firewall, Rejection
+from intraskill.method.leakage.filter import LeakFilter, Rejection
 from intraskill.method.skill.proposals import Ledger, Proposal, merge_proposals, precedence, unite_equals
 from intraskill.method.skill.skill import Chunk, Skill
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A proposal that never reached the gate because the firewall refused it."""
+    """A proposal that never reached the gate because the leak filter refused it."""
 
     proposal: Proposal
     rejections: tuple[Rejection, ...]
@@ -65,21 +65,21 @@ class Memory:
 
 
 @dataclass(slots=True)
-class Sieve:
+class ProposalFilter:
     """The stages of one pass, in the order in which they are called.
 
     Attributes:
         skill: the frozen current skill.
-        firewall: refuses what must not enter a pool or a prompt.
+        leak filter: refuses what must not enter a pool or a prompt.
         memory: keeps recent losers away; at round 0, the cold start, only additions pass (method §4).
         counts: proposals that fell, by stage.
         fallen: place of a proposal (`intraskill.proposers.analysis_records`) → the stage that let it fall.
-        refused: edit → what the firewall refused, equal texts united.
+        refused: edit → what the leak filter refused, equal texts united.
         kept_away: what the ledger blocks.
     """
 
     skill: Skill
-    firewall: Firewall
+    leak_filter: LeakFilter
     memory: Memory
     counts: Counter[str] = field(default_factory=Counter)
     fallen: dict[str, str] = field(default_factory=dict)
@@ -110,7 +110,7 @@ class Sieve:
     def allows(self, proposal: Proposal) -> bool:
         """Whether a text of REDUCE passes what its inputs passed; if so it stands beside them. Counts nothing."""
         passes = not self.memory.blocks(proposal) and self._fits(proposal) and not self._rejections(proposal, ())
-        if not passes or self.firewall.inspect_together(proposal.chunks, self._side_by_side):
+        if not passes or self.leak_filter.inspect_together(proposal.chunks, self._side_by_side):
             return False
         self._side_by_side.extend(proposal.chunks)
         return True
@@ -151,11 +151,11 @@ class Sieve:
 
     def _rejections(self, proposal: Proposal, accepted: Sequence[Chunk]) -> tuple[Rejection, ...]:
         """Inspect a proposal's own words, and its chunks beside those that it leaves and those accepted before it."""
-        words = self.firewall.inspect_reasons((proposal.root_cause, proposal.expected_effect))
-        return words or self.firewall.inspect_edit(proposal.chunks, self.skill, proposal.targets, accepted)
+        words = self.leak_filter.inspect_reasons((proposal.root_cause, proposal.expected_effect))
+        return words or self.leak_filter.inspect_edit(proposal.chunks, self.skill, proposal.targets, accepted)
 
     def _stands_beside(self, proposal: Proposal) -> bool:
-        found = self.firewall.inspect_together(proposal.chunks, self._side_by_side)
+        found = self.leak_filter.inspect_together(proposal.chunks, self._side_by_side)
         self._side_by_side.extend(() if found else proposal.chunks)
         return self._refuses_nothing(proposal, found)
 

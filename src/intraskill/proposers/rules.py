@@ -163,7 +163,7 @@ MAX_LESSONS_PER_SUCCESS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class RuleFinding:
     """A mechanism seen in one rollout.
 
     Attributes:
@@ -201,7 +201,7 @@ class RulesAnalyst:
         return Analysis(tuple(p for record in records for p in record.proposed), dict(counts), tuple(records))
 
 
-def _record(rollout: Rollout, findings: Sequence[Finding]) -> AnalysisRecord:
+def _record(rollout: Rollout, findings: Sequence[RuleFinding]) -> AnalysisRecord:
     kind: Literal["success", "failure"] = "success" if succeeded(rollout) else "failure"
     said = "; ".join(f"{f.mechanism}: {f.evidence}" for f in findings)
     responsible = findings[0].turn + 1 if findings and kind == "failure" else 0
@@ -209,7 +209,7 @@ def _record(rollout: Rollout, findings: Sequence[Finding]) -> AnalysisRecord:
     return AnalysisRecord(call_id(kind, name), kind, "rules", name, diagnosis=said, responsible_action=responsible)
 
 
-def findings_of(rollout: Rollout, vocabulary: Vocabulary) -> tuple[Finding, ...]:
+def findings_of(rollout: Rollout, vocabulary: Vocabulary) -> tuple[RuleFinding, ...]:
     """Return what the rollout teaches: up to three lessons of a success, or the first cause of a failure."""
     if succeeded(rollout):
         return explain_success(rollout, vocabulary)
@@ -222,7 +222,7 @@ def succeeded(rollout: Rollout) -> bool:
     return full_success(rollout.parts, rollout.reward)
 
 
-def diagnose(rollout: Rollout, vocabulary: Vocabulary) -> Finding | None:
+def diagnose(rollout: Rollout, vocabulary: Vocabulary) -> RuleFinding | None:
     """Return the first responsible decision of a failed rollout, or ``None`` when no rule explains it."""
     invalid = [i for i, turn in enumerate(rollout.turns) if turn.feedback != EXECUTED]
     purchase = find_purchase(rollout)
@@ -232,13 +232,13 @@ def diagnose(rollout: Rollout, vocabulary: Vocabulary) -> Finding | None:
             return found[0]
     if invalid:
         turn = rollout.turns[invalid[0]]
-        return Finding("invalid_action", invalid[0], f"{len(invalid)} invalid actions, the first: {turn.feedback}")
+        return RuleFinding("invalid_action", invalid[0], f"{len(invalid)} invalid actions, the first: {turn.feedback}")
     if purchase is None and rollout.turns:
-        return Finding("action_limit", len(rollout.turns) - 1, f"no purchase within {len(rollout.turns)} actions")
+        return RuleFinding("action_limit", len(rollout.turns) - 1, f"no purchase within {len(rollout.turns)} actions")
     return None
 
 
-def _mistakes(rollout: Rollout, purchase: Purchase, vocabulary: Vocabulary) -> Iterator[Finding]:
+def _mistakes(rollout: Rollout, purchase: Purchase, vocabulary: Vocabulary) -> Iterator[RuleFinding]:
     """Every mistake that the purchase shows; at one turn the request speaks before the persona."""
     lost = {part for part in ("r_att", "r_type", "r_option", "r_price") if rollout.parts.get(part, 1.0) < 1.0}
     request, persona = instruction_and_persona(rollout.request)
@@ -248,20 +248,22 @@ def _mistakes(rollout: Rollout, purchase: Purchase, vocabulary: Vocabulary) -> I
             ("search_persona", _preferences(persona, request, purchase, vocabulary)),
         ):
             if missing := [p for p in wanted if not (set(p) <= purchase.query or contains(purchase.text, p))]:
-                yield Finding(mechanism, purchase.search_turn, f"not in the query: {_spell(missing)}")
+                yield RuleFinding(mechanism, purchase.search_turn, f"not in the query: {_spell(missing)}")
     if "r_type" in lost:
         turn = purchase.buy_turn if purchase.open_turn is None else purchase.open_turn
-        yield Finding("wrong_type", turn, f"opened a product of kind {head_noun(purchase.product)!r}")
+        yield RuleFinding("wrong_type", turn, f"opened a product of kind {head_noun(purchase.product)!r}")
     if "r_option" in lost:
         for axis, (mechanism, wanted_values) in _stated_options(request, persona, purchase).items():
             if purchase.selected.get(axis) not in wanted_values:
                 turn = choosing_turn(rollout, purchase, axis)
-                yield Finding(mechanism, turn, f"{axis}={purchase.selected.get(axis)}, stated {sorted(wanted_values)}")
+                yield RuleFinding(
+                    mechanism, turn, f"{axis}={purchase.selected.get(axis)}, stated {sorted(wanted_values)}"
+                )
     if "r_price" in lost:
-        yield Finding("price_check", purchase.buy_turn, f"bought at {purchase.state.get('selected_price')}")
+        yield RuleFinding("price_check", purchase.buy_turn, f"bought at {purchase.state.get('selected_price')}")
 
 
-def explain_success(rollout: Rollout, vocabulary: Vocabulary) -> tuple[Finding, ...]:
+def explain_success(rollout: Rollout, vocabulary: Vocabulary) -> tuple[RuleFinding, ...]:
     """Return at most three lessons of a success, in the order of the actions that they point at."""
     purchase = find_purchase(rollout)
     if purchase is None:
@@ -270,7 +272,7 @@ def explain_success(rollout: Rollout, vocabulary: Vocabulary) -> tuple[Finding, 
     return tuple(found[:MAX_LESSONS_PER_SUCCESS])
 
 
-def _merits(rollout: Rollout, purchase: Purchase, vocabulary: Vocabulary) -> Iterator[Finding]:
+def _merits(rollout: Rollout, purchase: Purchase, vocabulary: Vocabulary) -> Iterator[RuleFinding]:
     request, persona = instruction_and_persona(rollout.request)
     if purchase.search_turn is not None:
         for mechanism, wanted in (
@@ -278,15 +280,15 @@ def _merits(rollout: Rollout, purchase: Purchase, vocabulary: Vocabulary) -> Ite
             ("search_persona", _preferences(persona, request, purchase, vocabulary)),
         ):
             if wanted and all(set(phrase) <= purchase.query for phrase in wanted):
-                yield Finding(mechanism, purchase.search_turn, f"in the query: {_spell(wanted)}")
+                yield RuleFinding(mechanism, purchase.search_turn, f"in the query: {_spell(wanted)}")
     if purchase.open_turn is not None:
         listed = rollout.turns[purchase.open_turn].state.get("products")
         rows = listed if isinstance(listed, list | tuple) else ()
         if len(rows) > 1 and rows[-1].get("id") == purchase.product.get("id"):
-            yield Finding("open_last", purchase.open_turn, f"opened the last of {len(rows)} results")
+            yield RuleFinding("open_last", purchase.open_turn, f"opened the last of {len(rows)} results")
     for axis, (mechanism, wanted_values) in _stated_options(request, persona, purchase).items():
         if purchase.selected.get(axis) in wanted_values:
-            yield Finding(mechanism, choosing_turn(rollout, purchase, axis), f"{axis}={purchase.selected[axis]}")
+            yield RuleFinding(mechanism, choosing_turn(rollout, purchase, axis), f"{axis}={purchase.selected[axis]}")
 
 
 def _preferences(persona: Tokens, request: Tokens, purchase: Purchase, vocabulary: Vocabulary) -> tuple[Tokens, ...]:
@@ -308,7 +310,7 @@ def _stated_options(request: Tokens, persona: Tokens, purchase: Purchase) -> dic
     return stated
 
 
-def _propose(finding: Finding, rollout: Rollout, skill: Skill) -> Proposal | None:
+def _propose(finding: RuleFinding, rollout: Rollout, skill: Skill) -> Proposal | None:
     """Write a finding as an ADD, as a REWRITE of a shown chunk that did not help, or not at all."""
     if finding.mechanism not in MECHANISMS:
         return None

@@ -1,6 +1,6 @@
 """Trace2Skill: from rollouts to a few candidate edits, many to one (method §4, §6.3).
 
-MAP (an analyst reads each rollout against a frozen skill) → screen (ledger, fit, firewall; every proposal for itself)
+MAP (an analyst reads each rollout against a frozen skill) → screen (ledger, fit, leak filter; each proposal alone)
 → REDUCE (equal proposals are united, and inspected side by side; an LLM analyst also unites those that say the same in
 other words, and its texts are screened again) → at most ``limit`` candidates. The cold start is the same path, where
 only additions pass and every candidate becomes a draft chunk. What is proposed does not depend on the order of the
@@ -17,14 +17,14 @@ from intraskill.environments.shopworld.secrets import shop_secrets
 from intraskill.environments.shopworld.world import Shop
 from intraskill.method.curriculum.frontier import suspect_harm
 from intraskill.method.errors import ConfigError
-from intraskill.method.leakage.filter import Firewall, Secrets
+from intraskill.method.leakage.filter import LeakFilter, Secrets
 from intraskill.method.rollouts import GroupResult, Rollout
 from intraskill.method.skill.edits import Edit
 from intraskill.method.skill.proposals import Proposal, unite_equals
 from intraskill.method.skill.skill import Skill
 from intraskill.method.tasks import SPLITS
 from intraskill.proposers.analysis_records import AnalysisRecord, bare_calls, with_fates
-from intraskill.proposers.proposal_filter import Blocked, Memory, Refusal, Sieve
+from intraskill.proposers.proposal_filter import Blocked, Memory, ProposalFilter, Refusal
 from intraskill.proposers.reduce import Allows, Reduction
 from intraskill.store.usage import Usage
 
@@ -90,12 +90,12 @@ class OwnAnalyst:
 
 
 @dataclass(frozen=True, slots=True)
-class Harvest:
+class ProposalBatch:
     """Outcome of one Trace2Skill pass.
 
     Attributes:
         proposals: those that go to the gate, best supported first.
-        refused: those that the firewall refused.
+        refused: those that the leak filter refused.
         counts: the analyst's counts, ``mapped`` proposals, and how many of them each later stage united or let fall:
             ``not_at_start``, ``blocked_by_ledger``, ``misfit`` (they do not fit the skill), ``rejected_by_firewall``,
             ``merged``, ``merged_level_1`` and so on, ``rival`` (a better supported one has the same target),
@@ -125,19 +125,19 @@ def harvest_edits(
     rollouts: Sequence[Rollout],
     skill: Skill,
     analyst: Analyst,
-    firewall: Firewall,
+    leak_filter: LeakFilter,
     *,
     limit: int,
     memory: Memory = COLD_START,
     groups: Sequence[GroupResult] = (),
-) -> Harvest:
+) -> ProposalBatch:
     """Return at most ``limit`` candidate edits of ``skill`` that the rollouts speak for (method §6.3).
 
     Args:
         rollouts: evidence, in any order; online, those of tasks with a skill deficit.
         skill: the frozen current skill.
         analyst: reads the rollouts.
-        firewall: refuses what must not enter the pool, nor another prompt.
+        leak_filter: refuses what must not enter the pool, nor another prompt.
         limit: most candidates; in the published run 6 online, and 16 at the cold start.
         groups: the round's training groups, whose randomised contexts may speak for a DELETE.
         memory: keeps recent losers away; at round 0, the cold start, only additions pass (method §4).
@@ -147,20 +147,20 @@ def harvest_edits(
     """
     analysis = analyst.analyse(rollouts, skill)
     found = sorted((*analysis.proposals, *suspect_harm(groups, skill)), key=_canonical)
-    sieve = Sieve(skill, firewall, memory, Counter(analysis.counts))
-    sieve.counts["mapped"] = len(found)
-    screened = sieve.unite(sieve.screen(found))
+    proposal_filter = ProposalFilter(skill, leak_filter, memory, Counter(analysis.counts))
+    proposal_filter.counts["mapped"] = len(found)
+    screened = proposal_filter.unite(proposal_filter.screen(found))
     records = analysis.records
     if analyst.reducer is not None:
-        reduction = analyst.reducer.reduce(screened, skill, sieve.allows)
+        reduction = analyst.reducer.reduce(screened, skill, proposal_filter.allows)
         screened, records = list(reduction.proposals), (*records, *reduction.records)
-        sieve.counts.update(reduction.counts)
-    final = sieve.compile(screened, limit)
-    refused = tuple(Refusal(bare_calls(one.proposal), one.rejections) for one in sieve.refused.values())
-    blocked = tuple(memory.blocked(bare_calls(proposal)) for proposal in unite_equals(sieve.kept_away))
-    records = with_fates(records, sieve.fallen, final)
-    counts = dict(sorted(sieve.counts.items()))
-    return Harvest(tuple(map(bare_calls, final)), refused, counts, analyst.name, blocked, records)
+        proposal_filter.counts.update(reduction.counts)
+    final = proposal_filter.compile(screened, limit)
+    refused = tuple(Refusal(bare_calls(one.proposal), one.rejections) for one in proposal_filter.refused.values())
+    blocked = tuple(memory.blocked(bare_calls(proposal)) for proposal in unite_equals(proposal_filter.kept_away))
+    records = with_fates(records, proposal_filter.fallen, final)
+    counts = dict(sorted(proposal_filter.counts.items()))
+    return ProposalBatch(tuple(map(bare_calls, final)), refused, counts, analyst.name, blocked, records)
 
 
 def secrets_of(environment: Environment) -> Secrets:

@@ -63,7 +63,7 @@ _FILLER = [
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """How demonstrations are drawn; the knobs of the recipe.
+    """How demonstrations are drawn; the options of the recipe.
 
     Attributes:
         unasked_rate: probability that a useful rule is followed although no chunk asks for it. It sets the bare

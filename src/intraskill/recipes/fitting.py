@@ -55,7 +55,7 @@ Example = tuple[list[int], list[int]]
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """The knobs of model and optimizer that every recipe has.
+    """The options of model and optimizer that every recipe has.
 
     Attributes:
         steps: optimizer steps.
@@ -92,7 +92,7 @@ def fit(
     Args:
         model: moved in place.
         examples: token ids (T,) and masks (T,), 1 on what is to be learnt; endless.
-        recipe: the optimizer's knobs.
+        recipe: the optimizer's options.
         out: directory, made when missing.
         log: called with each logged row.
     """

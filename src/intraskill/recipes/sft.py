@@ -30,7 +30,7 @@ _SCRATCH = "trainer"
 
 @dataclass(frozen=True, slots=True)
 class SftSettings:
-    """Every knob of a warm start.
+    """Every option of a warm start.
 
     Attributes:
         learning_rate: AdamW's, after a linear warm-up, falling to 0.
@@ -81,7 +81,7 @@ def fine_tune(
         start: a model directory.
         examples: encoded demonstrations.
         out: a directory that does not exist yet; it appears whole or not at all.
-        settings: every knob.
+        settings: every option.
         log: called with ``step``, ``loss`` (nats per learnt token) and ``seconds`` after every optimizer step.
 
     Returns:

@@ -162,7 +162,7 @@ def train(recipe: Recipe, out: Path, log: Callable[[dict[str, float]], None], st
     """Run the whole recipe and write tokenizer, weights, ``recipe.json`` and ``training.jsonl`` into ``out``.
 
     Args:
-        recipe: every knob.
+        recipe: every option.
         out: directory, made when missing.
         log: called with each logged row.
         start: a directory that an earlier call wrote, to continue from its weights and tokenizer.
@@ -209,7 +209,7 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProbeAnswer:
     """Agreement of N episodes.
 
     Attributes:
@@ -227,7 +227,7 @@ class Answer:
     episodes: int
 
 
-def ask(learner: Learner, world: ShopWorld, probe: Probe, tasks: Sequence[Task], seed: int = 0) -> Answer:
+def ask(learner: Learner, world: ShopWorld, probe: Probe, tasks: Sequence[Task], seed: int = 0) -> ProbeAnswer:
     """Run one episode per task; a temperature near 0 gives the sharpest answer."""
     episodes = []
     for number, task in enumerate(tasks):
@@ -237,7 +237,7 @@ def ask(learner: Learner, world: ShopWorld, probe: Probe, tasks: Sequence[Task],
     rollouts = learner.run(episodes)
     wanted = [shop(world, task.id, set(probe.obeyed)) for task in tasks]
     taken = [[turn.argument for turn in rollout.turns] for rollout in rollouts]
-    return Answer(
+    return ProbeAnswer(
         same_episode=fmean(own == actions for own, (actions, _) in zip(taken, wanted, strict=True)),
         same_search=fmean(own[:1] == actions[:1] for own, (actions, _) in zip(taken, wanted, strict=True)),
         reward=fmean(rollout.reward or 0.0 for rollout in rollouts),

@@ -107,8 +107,8 @@ def _vllm_server(config: Config, url: str) -> Finding:
     from intraskill.rl.engines.stateless import SamplingSettings
     from intraskill.rl.engines.vllm_server import ServerSettings, VllmClient
 
-    knobs = config.rollout.vllm
-    settings = ServerSettings(knobs.served_model, knobs.version, knobs.api_key_env, patience_s=3.0)
+    options = config.rollout.vllm
+    settings = ServerSettings(options.served_model, options.version, options.api_key_env, patience_s=3.0)
     client = VllmClient(url, settings, SamplingSettings(stop_id=-1, max_context=config.rollout.max_context))
     try:
         return True, f"{client.name} serves {client.admit()}"

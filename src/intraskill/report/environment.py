@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from intraskill.config.config import Config
-from intraskill.environments.contract.play import sample, wander
+from intraskill.environments.contract.play import random_rollout, sample
 from intraskill.environments.protocol import Environment
 from intraskill.environments.shopworld.world import Shop
 from intraskill.method.errors import ConfigError, EnvironmentFault, offenders
@@ -77,12 +77,12 @@ def _texts(environment: Environment, episodes: int, count_tokens: CountTokens | 
     share = -(-MAX_OPENINGS // len(pools))
     texts: dict[str, list[str]] = {"request": [], "persona": []}
     for task_id in (task_id for pool in pools for task_id in sample(pool, share, 0, "statistics")):
-        opening = wander(environment, task_id, 0, limit=0).opening
+        opening = random_rollout(environment, task_id, 0, limit=0).opening
         texts["request"].append(opening.instruction)
         texts["persona"] += [opening.persona] if opening.persona is not None else []
     played = [task_id for pool in pools for task_id in sample(pool, -(-episodes // len(pools)), 0, "pages")]
     for task_id in played[:episodes]:
-        trace = wander(environment, task_id, 0)
+        trace = random_rollout(environment, task_id, 0)
         pages = [trace.opening.observation, *(outcome.observation for outcome in trace.outcomes)]
         for page, state in zip(pages, trace.states, strict=False):
             texts.setdefault(f"page: {state.get('page_type', 'any')}", []).append(page)

@@ -10,11 +10,11 @@ from intraskill.config.config import unflatten
 from intraskill.history.diff import Change, Revert, SkillDiff, Word, diff_texts, diff_versions
 from intraskill.history.history import History, Version
 from intraskill.method.errors import SkillFormatError, counted
-from intraskill.method.leakage.filter import Firewall
+from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.skill.skill import Skill, parse_skill
 from intraskill.proposers.trace2skill import secrets_of
 from intraskill.report.skill_log import shown
-from intraskill.report.skill_source import Source
+from intraskill.report.skill_source import SkillSource
 from intraskill.rounds.setup import environment_of
 from intraskill.store.provenance import plan_record
 from intraskill.store.run_directory import read_text
@@ -22,7 +22,7 @@ from intraskill.store.run_directory import read_text
 STYLES = {"added": "green", "removed": "red", "rewritten": "cyan", "merged": "cyan", "split": "cyan", "moved": "blue"}
 
 
-def difference(old: Source, new: Source) -> SkillDiff:
+def difference(old: SkillSource, new: SkillSource) -> SkillDiff:
     """Compare two skills: by lineage when both are versions of one run, else by their texts."""
     if old.history is None or new.history is None or old.version is None or new.version is None:
         return diff_texts(old.skill, new.skill)
@@ -32,7 +32,7 @@ def difference(old: Source, new: Source) -> SkillDiff:
     return diff_versions(old.history, by_round[old.version.round_index], by_round[new.version.round_index])
 
 
-def diff_json(old: Source, new: Source) -> dict[str, Any]:
+def diff_json(old: SkillSource, new: SkillSource) -> dict[str, Any]:
     """Return the difference as data."""
     found = difference(old, new)
     return {
@@ -52,7 +52,7 @@ def diff_json(old: Source, new: Source) -> dict[str, Any]:
     }
 
 
-def diff_lines(old: Source, new: Source, *, colour: bool) -> Iterator[Text]:
+def diff_lines(old: SkillSource, new: SkillSource, *, colour: bool) -> Iterator[Text]:
     """Yield the difference; ``colour`` marks words by colour only, otherwise as ``[-old-]`` and ``{+new+}``."""
     found = difference(old, new)
     yield Text(f"{shown(old.name)} {old.skill.hash} → {shown(new.name)} {new.skill.hash}", "bold")
@@ -103,17 +103,17 @@ def lint(path: Path) -> tuple[list[str], Skill | None]:
     if len(text.splitlines()) > MAX_LINES:
         problems.append(f"{path}: {len(text.splitlines())} lines; keep a skill under {MAX_LINES}")
     problems += [f"{path}: chunk {chunk.title!r} has no body" for chunk in skill.chunks if not chunk.body]
-    found = firewall_beside(path).inspect_skill(skill)
+    found = leak_filter_beside(path).inspect_skill(skill)
     problems += [f"{path}: {where}: {rejection}" for where, rejection in found]
     return problems, skill
 
 
-def firewall_beside(path: Path) -> Firewall:
-    """Return the firewall of the run that a round's skill belongs to; a loose file is checked without secrets."""
+def leak_filter_beside(path: Path) -> LeakFilter:
+    """Return the leak filter of the run that a round's skill belongs to; a loose file is checked without secrets."""
     plan = path.parent.parent / "plan.json"
     if not plan.exists():
-        return Firewall()
-    return Firewall(secrets_of(environment_of(unflatten(plan_record(plan.parent)["plan"]))))
+        return LeakFilter()
+    return LeakFilter(secrets_of(environment_of(unflatten(plan_record(plan.parent)["plan"]))))
 
 
 def revert_words(history: History, target: Version, found: Revert) -> str:
@@ -123,8 +123,8 @@ def revert_words(history: History, target: Version, found: Revert) -> str:
     if found.pending:
         lines += [
             "No sealed round has changed. The next round whose gate has not begun takes this file as a person's edit:",
-            "the firewall reads it, and the gate measures every chunk at that round's checkpoint and decides. The old",
-            f"text may lose again. Continue the run to go on; delete {found.path} to call it off.",
+            "the leak filter reads it, and the gate measures every chunk at that round's checkpoint and decides. The",
+            f"old text may lose again. Continue the run to go on; delete {found.path} to call it off.",
         ]
     else:
         lines.append(

@@ -10,7 +10,7 @@ from intraskill.store.run_directory import is_sealed, read_text, verify
 
 
 @dataclass(frozen=True)
-class Source:
+class SkillSource:
     """A skill and where it is from.
 
     Attributes:
@@ -30,7 +30,7 @@ class Source:
     chunk: Chunk | None = None
 
 
-def skill_source(name: str) -> Source:
+def skill_source(name: str) -> SkillSource:
     """Find what a word names.
 
     Raises:
@@ -39,7 +39,7 @@ def skill_source(name: str) -> Source:
     """
     path = Path(name)
     if path.is_file():
-        return Source(name, skill_file(name), parse_skill(read_text(path)))
+        return SkillSource(name, skill_file(name), parse_skill(read_text(path)))
     root, at, key = (name, "", "") if path.exists() else name.rpartition("@")
     if not at:
         root = name
@@ -54,8 +54,8 @@ def skill_source(name: str) -> Source:
     found = history.find(key) if key else history.newest
     if isinstance(found, Chunk):
         holder = next(version for version in reversed(history.versions) if found.id in version.chunks)
-        return Source(name, holder.directory / "skill.md", Skill("", (found,)), history, holder, found)
-    return Source(name, found.directory / "skill.md", found.skill, history, found)
+        return SkillSource(name, holder.directory / "skill.md", Skill("", (found,)), history, holder, found)
+    return SkillSource(name, found.directory / "skill.md", found.skill, history, found)
 
 
 def run_version(name: str) -> tuple[History, Version]:

@@ -65,7 +65,7 @@ class Updater:
 
     Args:
         policy: what is trained.
-        settings: every knob.
+        settings: every option.
         constraint: what restricted the sampling, if anything; log-probabilities are renormalised over the same tokens.
         together: how the update is shared among processes.
 
@@ -294,7 +294,7 @@ class TorchLearner:
     Args:
         policy: from `load_policy`.
         env: the environment.
-        settings: every knob.
+        settings: every option.
         system: first sentence of every system message; the environment's own by default.
         template_options: further variables of the chat template.
         engine: another engine than the torch one; `run` makes it serve the policy's current weights.

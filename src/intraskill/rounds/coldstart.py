@@ -8,7 +8,7 @@ from typing import Any
 
 from intraskill.config.config import Config, check
 from intraskill.method.errors import ConfigError, SkillFormatError, offenders
-from intraskill.method.leakage.filter import Firewall
+from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.rollouts import Episode, GroupResult, Rollout
 from intraskill.method.skill.edits import pool
 from intraskill.method.skill.proposals import Ledger, Proposal
@@ -57,21 +57,21 @@ def first_rollouts(run: Run, directory: Path, draft: Skill) -> tuple[Rollout, ..
 
 
 def screened_draft(run: Run) -> Skill:
-    """Return the run's own draft, which has no privilege over a proposal: the firewall must let it in.
+    """Return the run's own draft, which has no privilege over a proposal: the leak filter must let it in.
 
     Raises:
         SkillFormatError: naming place, rule and span.
     """
     draft = draft_of(run.config)
-    if found := [f"{where}, {rejection}" for where, rejection in run.firewall.inspect_skill(draft)]:
+    if found := [f"{where}, {rejection}" for where, rejection in run.leak_filter.inspect_skill(draft)]:
         raise SkillFormatError(
-            f"the firewall refuses coldstart.draft={run.config.coldstart.draft} for {offenders(found)}; "
+            f"the leak filter refuses coldstart.draft={run.config.coldstart.draft} for {offenders(found)}; "
             "take these words out and run the same command again"
         )
     return draft
 
 
-def draft_alone(config: Config, trajectories: Path | None, monitor: Monitor | None = None) -> tuple[Skill, Path]:
+def run_cold_start(config: Config, trajectories: Path | None, monitor: Monitor | None = None) -> tuple[Skill, Path]:
     """Run stage A alone into ``config.run_dir``, or what is left of it: on a file of trajectories, or on fresh ones.
 
     Raises:
@@ -132,5 +132,5 @@ def _without_policy(config: Config, trajectories: Path, monitor: Monitor | None)
     read_trajectories(trajectories, environment.tools)  # a file that cannot be read claims no directory
     claim(root, plan_of(config) | {"trajectories": content}, facts)
     check_provenance(root, facts)
-    firewall, metrics = Firewall(secrets_of(environment)), Metrics(root / "metrics.jsonl")
-    return Run(config, root, environment, learner, analyst, firewall, metrics, shown)
+    leak_filter, metrics = LeakFilter(secrets_of(environment)), Metrics(root / "metrics.jsonl")
+    return Run(config, root, environment, learner, analyst, leak_filter, metrics, shown)

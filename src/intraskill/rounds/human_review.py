@@ -55,7 +55,7 @@ class PersonsEdits:
     Attributes:
         base: name of the sealed round whose skill it was made from.
         proposals: go to the gate.
-        refused: what the firewall refused.
+        refused: what the leak filter refused.
         notes: what cannot be tested, in words.
     """
 
@@ -93,12 +93,12 @@ def with_persons_edits(
         return proposals, ledger
     round_index = round_number(directory)
     for refusal in found.refused:
-        ledger = ledger.record(round_index, refusal.proposal, Fate.FIREWALL, refusal.reason)
+        ledger = ledger.record(round_index, refusal.proposal, Fate.LEAK_FILTER, refusal.reason)
     own = [chunk for proposal in found.proposals for chunk in proposal.chunks]
     beside = [
         proposal
         for proposal in proposals
-        if not _meet(proposal, found.proposals) and not run.firewall.inspect_together(proposal.chunks, own)
+        if not _meet(proposal, found.proposals) and not run.leak_filter.inspect_together(proposal.chunks, own)
     ]
     room = _room(run, skill) - sum(len(proposal.chunks) for proposal in found.proposals)
     kept: list[Proposal] = []
@@ -110,7 +110,7 @@ def with_persons_edits(
             ledger = ledger.record(round_index, proposal, Fate.WAITING, "a person's edit goes first")
     run.monitor.say(
         f"{directory.name}: {counted(len(found.proposals), 'edit')} of a person's {NEXT_SKILL} in this gate, on top of "
-        f"max_candidates, beside {len(kept)} of the analyst's; {len(found.refused)} refused by the firewall, "
+        f"max_candidates, beside {len(kept)} of the analyst's; {len(found.refused)} refused by the leak filter, "
         f"{len(proposals) - len(kept)} of the analyst's wait"
     )
     return (*found.proposals, *kept), ledger
@@ -192,7 +192,7 @@ def _edits_of(run: Run, skill: Skill, text: str) -> PersonsEdits:
         for one in _tested(removes, adds):
             proposal = Proposal(one.op, one.removes, one.adds, "a person's edit", (PERSON,))
             beside = [chunk for other in proposals for chunk in other.chunks]
-            if found := run.firewall.inspect_edit(one.adds, skill, one.removes, beside):
+            if found := run.leak_filter.inspect_edit(one.adds, skill, one.removes, beside):
                 refused.append(Refusal(proposal, found))
             else:
                 proposals.append(proposal)
@@ -233,13 +233,13 @@ WORDS: dict[Any, Word] = {"yes": "yes", True: "yes", "no": "no", False: "no", "e
 """YAML reads a bare yes or no as a truth value."""
 HEAD = """\
 # One answer per proposal: yes, no or edit. proposals.md shows what each would change.
-# edit: change the text under chunks; the firewall reads it again. reason is yours, and is kept with a no or an edit.
+# edit: change the text under chunks; the leak filter reads it again. reason is yours, and is kept with a no or an edit.
 # Then run the same command again.
 """
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ReviewAnswer:
     """A person's word on one proposal.
 
     Attributes:
@@ -259,7 +259,7 @@ class Answer:
 class PersonsReview:
     """A person's answers to the proposals of one round, in their order."""
 
-    answers: tuple[Answer, ...]
+    answers: tuple[ReviewAnswer, ...]
 
 
 def reviewed(
@@ -272,7 +272,7 @@ def reviewed(
 
     Raises:
         WaitsForPerson: while answers are missing.
-        ConfigError: for answers that make no sense, or a text that the firewall refuses.
+        ConfigError: for answers that make no sense, or a text that the leak filter refuses.
     """
     asked = [proposal for proposal in proposals if proposal.origin != PERSON]
     record = directory / REVIEW_RECORD
@@ -323,8 +323,10 @@ def _edited(proposal: Proposal, chunks: tuple[Chunk, ...]) -> Proposal:
     return replace(proposal, chunks=chunks, support=(*proposal.support, PERSON))
 
 
-def _check(run: Run, path: Path, skill: Skill, proposals: Sequence[Proposal], answers: Mapping[str, Answer]) -> None:
-    """Refuse edited texts that the firewall would not let in, or that contradict the skill or one another."""
+def _check(
+    run: Run, path: Path, skill: Skill, proposals: Sequence[Proposal], answers: Mapping[str, ReviewAnswer]
+) -> None:
+    """Refuse edited texts that the leak filter would not let in, or that contradict the skill or one another."""
     edits: list[Edit] = []
     going_on = {p.to_edit().id: p.chunks for p in proposals}
     going_on |= {name: answer.chunks for name, answer in answers.items() if answer.word != "yes"}
@@ -334,9 +336,9 @@ def _check(run: Run, path: Path, skill: Skill, proposals: Sequence[Proposal], an
             continue
         if answer is not None and answer.word == "edit":
             beside = [chunk for name, chunks in going_on.items() if name != answer.edit_id for chunk in chunks]
-            if found := run.firewall.inspect_edit(answer.chunks, skill, proposal.targets, beside):
+            if found := run.leak_filter.inspect_edit(answer.chunks, skill, proposal.targets, beside):
                 raise ConfigError(
-                    f"{path}: the firewall refuses your text of {answer.edit_id} for {offenders(found)}; change it"
+                    f"{path}: the leak filter refuses your text of {answer.edit_id} for {offenders(found)}; change it"
                 )
         try:
             edits.append((_edited(proposal, answer.chunks) if answer and answer.word == "edit" else proposal).to_edit())
@@ -377,7 +379,7 @@ def blank_answers(proposals: Sequence[Proposal], given: Mapping[str, str] | None
     return "\n".join(lines)
 
 
-def read_answers(path: Path, proposals: Sequence[Proposal]) -> dict[str, Answer | None]:
+def read_answers(path: Path, proposals: Sequence[Proposal]) -> dict[str, ReviewAnswer | None]:
     """Read a person's answers by edit id, ``None`` where none is given yet.
 
     Raises:
@@ -400,7 +402,7 @@ def read_answers(path: Path, proposals: Sequence[Proposal]) -> dict[str, Answer 
     return {row["edit"]: _answer(f"{path}: {row['edit']}", row, by_id[row["edit"]]) for row in rows}
 
 
-def _answer(where: str, row: Mapping[str, Any], proposal: Proposal) -> Answer | None:
+def _answer(where: str, row: Mapping[str, Any], proposal: Proposal) -> ReviewAnswer | None:
     given = row.get("answer")
     if given is None or given == "":
         return None
@@ -422,12 +424,12 @@ def _answer(where: str, row: Mapping[str, Any], proposal: Proposal) -> Answer | 
         raise ConfigError(f"{where} {changed} the text under chunks; answer edit to change it, yes to leave it")
     reason = str(row.get("reason") or "").strip()
     if word != "edit":
-        return Answer(proposal.to_edit().id, word, reason)
+        return ReviewAnswer(proposal.to_edit().id, word, reason)
     try:
         _edited(proposal, chunks)
     except EditError as error:
         raise ConfigError(f"{where}: an edited {proposal.op} must stay one: {error}") from error
-    return Answer(proposal.to_edit().id, word, reason, chunks)
+    return ReviewAnswer(proposal.to_edit().id, word, reason, chunks)
 
 
 def ask_in_terminal(path: Path, proposals: Sequence[Proposal], ask: Callable[[str], str]) -> bool:

@@ -14,7 +14,7 @@ from intraskill.method.skill.proposals import Ledger, Proposal
 from intraskill.method.skill.skill import Skill
 from intraskill.proposers.analysis_records import without_edits
 from intraskill.proposers.proposal_filter import Memory
-from intraskill.proposers.trace2skill import Harvest, harvest_edits
+from intraskill.proposers.trace2skill import ProposalBatch, harvest_edits
 from intraskill.rounds.arms import bare_arm, plan_arm, run_arm
 from intraskill.rounds.run import Run
 from intraskill.rounds.training import frontier_rule
@@ -111,10 +111,10 @@ def propose(
             run.monitor.say(f"round {memory.round_index}: {analyses_line(harvest)}")
         write_jsonl(directory / "analyses.jsonl", [to_json(record) for record in harvest.records])
         write_json(path, to_json(replace(harvest, records=())))  # the records hold notes that nobody else may read
-    harvest = from_json(Harvest, read_json(path), path)
+    harvest = from_json(ProposalBatch, read_json(path), path)
     ledger = memory.ledger
     for refusal in harvest.refused:
-        ledger = ledger.record(memory.round_index, refusal.proposal, Fate.FIREWALL, refusal.reason)
+        ledger = ledger.record(memory.round_index, refusal.proposal, Fate.LEAK_FILTER, refusal.reason)
     for blocked in harvest.blocked:
         ledger = ledger.record(memory.round_index, blocked.proposal, Fate.BLOCKED, blocked.reason)
     if not harvest.proposals and evidence and run.analyst is not None:
@@ -122,7 +122,7 @@ def propose(
     return harvest.proposals, ledger
 
 
-def answers_line(harvest: Harvest) -> str:
+def answers_line(harvest: ProposalBatch) -> str:
     """Return what became of an editor's answers: one that says nothing valid looks like one without ideas otherwise."""
     counts = harvest.counts
     edits = counts["asked"] - counts["noop"] - counts["invalid"]
@@ -134,7 +134,7 @@ def answers_line(harvest: Harvest) -> str:
     return f"{harvest.analyst} gave {given}: {valid}, {wrong}{unread}"
 
 
-def analyses_line(harvest: Harvest) -> str:
+def analyses_line(harvest: ProposalBatch) -> str:
     """Return what an LLM's analyses came to, and why rollouts gave nothing; the report shows candidates only."""
     counts = harvest.counts
     fell = [f"{counts[name]} {name}" for name in WITHOUT_PROPOSAL if counts.get(name)]
@@ -144,16 +144,16 @@ def analyses_line(harvest: Harvest) -> str:
 
 def _harvest(
     run: Run, evidence: Sequence[Rollout], skill: Skill, memory: Memory, groups: Sequence[GroupResult]
-) -> Harvest:
+) -> ProposalBatch:
     if run.analyst is None or not (evidence or groups):
-        return Harvest((), (), {}, "")
+        return ProposalBatch((), (), {}, "")
     first = memory.round_index == 0
     room = max(0, run.config.coldstart.max_drafts - len(skill.chunks)) if first else run.config.proposer.max_candidates
-    found = harvest_edits(evidence, skill, run.analyst, run.firewall, limit=room, memory=memory, groups=groups)
+    found = harvest_edits(evidence, skill, run.analyst, run.leak_filter, limit=room, memory=memory, groups=groups)
     return adding_at_most(room, found)
 
 
-def adding_at_most(chunks: int, harvest: Harvest) -> Harvest:
+def adding_at_most(chunks: int, harvest: ProposalBatch) -> ProposalBatch:
     """Leave out what would add more than ``chunks`` chunks in all: a SPLIT adds several, and a pool has its limit."""
     kept: list[Proposal] = []
     for proposal in harvest.proposals:

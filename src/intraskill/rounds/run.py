@@ -6,7 +6,7 @@ from pathlib import Path
 from intraskill.config.config import Config
 from intraskill.environments.protocol import Environment
 from intraskill.method.errors import ConfigError, SplitError
-from intraskill.method.leakage.filter import Firewall
+from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.randomness import shuffled
 from intraskill.method.tasks import Split, Task
 from intraskill.proposers.trace2skill import Analyst
@@ -24,7 +24,7 @@ class Run:
         environment: one task family.
         learner: policy and optimizer.
         analyst: reads rollouts and proposes; ``None`` when the config wants none.
-        firewall: what no chunk may hold.
+        leak filter: what no chunk may hold.
         metrics: the metric log.
         monitor: whoever watches.
     """
@@ -34,7 +34,7 @@ class Run:
     environment: Environment
     learner: Learner
     analyst: Analyst | None
-    firewall: Firewall
+    leak_filter: LeakFilter
     metrics: Metrics
     monitor: Monitor
 

@@ -10,7 +10,7 @@ from intraskill.config.config import Config, check, flatten
 from intraskill.environments.factories import built
 from intraskill.environments.protocol import Environment
 from intraskill.method.errors import ConfigError
-from intraskill.method.leakage.filter import Firewall
+from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.tasks import SPLITS
 from intraskill.proposers.trace2skill import Analyst, OwnAnalyst, secrets_of
 from intraskill.rl.learner import Learner
@@ -56,10 +56,10 @@ def bench(config: Config, root: Path, monitor: Monitor | None = None, environmen
     environment = environment or environment_of(config)
     check_slots(config.rollout.batch, getattr(environment, "slots", None))
     learner = learner_of(config, environment)
-    firewall, metrics = Firewall(secrets_of(environment)), Metrics(root / "metrics.jsonl")
+    leak_filter, metrics = LeakFilter(secrets_of(environment)), Metrics(root / "metrics.jsonl")
     shown = monitor or Silence()
     analyst = analyst_of(config, environment, root, shown)
-    return Run(config, root, environment, learner, analyst, firewall, metrics, shown)
+    return Run(config, root, environment, learner, analyst, leak_filter, metrics, shown)
 
 
 def facts_of(learner: Learner, environment: Environment, analyst: Analyst | None) -> dict[str, Any]:

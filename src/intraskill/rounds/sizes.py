@@ -20,7 +20,7 @@ def check_sizes(config: Config, sizes: Mapping[str, int], draft: Skill) -> None:
         draft: the skill that the run starts from.
 
     Raises:
-        ConfigError: for too few tasks, naming the knobs.
+        ConfigError: for too few tasks, naming the options.
         UnderpoweredError: when ``gate.require_power`` asks for more than the largest gate can see.
     """
     grpo, gate, final = config.grpo, config.gate, config.final

@@ -1,4 +1,4 @@
-"""The firewall refuses leaks and control text, names rule and span, and lets procedures pass."""
+"""The leak filter refuses leaks and control text, names rule and span, and lets procedures pass."""
 
 import dataclasses
 
@@ -8,7 +8,7 @@ from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.lessons import MECHANISMS, lesson_chunk, phrasings, titles
 from intraskill.environments.shopworld.secrets import shop_secrets
 from intraskill.method.errors import ConfigError
-from intraskill.method.leakage.filter import Firewall, FirewallRule, Secrets
+from intraskill.method.leakage.filter import LeakFilter, LeakRule, Secrets
 from intraskill.method.skill.skill import Chunk
 
 SECRETS = Secrets(
@@ -24,7 +24,7 @@ SECRETS = Secrets(
         "Looking for a nylon tent, budget about $80",
     ),
 )
-FIREWALL = Firewall(SECRETS)
+LEAK_FILTER = LeakFilter(SECRETS)
 ZERO_WIDTH = "\u200b"
 
 BAD = [
@@ -105,42 +105,42 @@ HARMLESS = [
 
 @pytest.mark.parametrize(("rule", "body", "span"), BAD)
 def test_a_leak_or_control_text_is_refused_with_its_rule_and_span(rule: str, body: str, span: str) -> None:
-    spans = {rejection.rule: rejection.span for rejection in FIREWALL.inspect(Chunk("Advice", body.strip()))}
+    spans = {rejection.rule: rejection.span for rejection in LEAK_FILTER.inspect(Chunk("Advice", body.strip()))}
     assert spans.get(rule) == span
 
 
 @pytest.mark.parametrize("body", HARMLESS)
 def test_a_harmless_procedure_passes(body: str) -> None:
-    assert FIREWALL.inspect(Chunk("Advice", body)) == ()
+    assert LEAK_FILTER.inspect(Chunk("Advice", body)) == ()
 
 
 def test_a_title_is_inspected_too() -> None:
-    assert [r.rule for r in FIREWALL.inspect(Chunk("Open b0c123", "Do it."))] == ["product_id"]
+    assert [r.rule for r in LEAK_FILTER.inspect(Chunk("Open b0c123", "Do it."))] == ["product_id"]
 
 
 def test_a_copy_of_another_chunk_is_refused_and_a_new_rule_is_not() -> None:
     chunk = Chunk("Colors", "Select the color named in the request before you buy.")
     twin = Chunk("Hues", "Select the color named in the request before you buy!")
-    (rejection,) = FIREWALL.inspect(twin, [chunk])
+    (rejection,) = LEAK_FILTER.inspect(twin, [chunk])
     assert rejection.rule == "copy" and rejection.span.startswith("Colors")
-    assert FIREWALL.inspect(Chunk("Sizes", "Select the size named in the profile before you buy."), [chunk]) == ()
+    assert LEAK_FILTER.inspect(Chunk("Sizes", "Select the size named in the profile before you buy."), [chunk]) == ()
 
 
 def test_every_broken_rule_is_reported_once() -> None:
-    found = FIREWALL.inspect(Chunk("Advice", "Open b0c123, b0c123, for $39.99 <b>now</b>."))
+    found = LEAK_FILTER.inspect(Chunk("Advice", "Open b0c123, b0c123, for $39.99 <b>now</b>."))
     assert sorted(r.rule for r in found) == ["goal_price", "markup", "product_id"]
 
 
 def test_shared_phrasing_of_held_out_instructions_gives_nothing_away() -> None:
     body = "Looking for a product, budget about the amount asked."
-    assert FIREWALL.inspect(Chunk("Advice", body)) == ()
+    assert LEAK_FILTER.inspect(Chunk("Advice", body)) == ()
     two = dataclasses.replace(SECRETS, instructions=("Gadget widget product, budget about",))
-    leak = Firewall(two).inspect(Chunk("Advice", "Gadget widget product budget is fine."))
+    leak = LeakFilter(two).inspect(Chunk("Advice", "Gadget widget product budget is fine."))
     assert [r.rule for r in leak] == ["held_out_instruction"]
 
 
 def test_amounts_of_an_instruction_are_prices_without_being_listed() -> None:
-    wall = Firewall(
+    wall = LeakFilter(
         Secrets(instructions=("Find a bowl, 17.50, or a mug under 40 dollars", "要一个杯子，预算是二十五元"))
     )
     for body in ("Spend $17.50.", "Stay below 40 dollars.", "The budget is 25."):
@@ -173,26 +173,28 @@ DISGUISES = {
     ],
 )
 def test_a_leak_in_another_order_is_found_under_every_disguise(disguise, rule, body) -> None:
-    assert rule in {found.rule for found in FIREWALL.inspect(Chunk("Advice", disguise(body)))}
+    assert rule in {found.rule for found in LEAK_FILTER.inspect(Chunk("Advice", disguise(body)))}
 
 
 def test_every_lesson_of_the_catalogue_passes_in_the_real_shop() -> None:
-    firewall = Firewall(shop_secrets(ShopWorld("tiny", language="plain")))
+    leak_filter = LeakFilter(shop_secrets(ShopWorld("tiny", language="plain")))
     lessons = [Chunk(titles(m)[0], text) for m in MECHANISMS for texts in phrasings(m) for text in texts]
     assert len(lessons) > 300
-    assert [chunk for chunk in lessons if firewall.inspect(chunk)] == []
+    assert [chunk for chunk in lessons if leak_filter.inspect(chunk)] == []
 
 
 def test_in_the_real_shop_every_title_id_and_held_out_request_is_refused() -> None:
     world = ShopWorld("tiny", language="plain")
-    firewall = Firewall(shop_secrets(world))
+    leak_filter = LeakFilter(shop_secrets(world))
     for product in world.catalogue.products[:20]:
-        assert "product_id" in {r.rule for r in firewall.inspect(Chunk("Advice", f"Open {product.id} now."))}
-        assert "product_title" in {r.rule for r in firewall.inspect(Chunk("Advice", f"Open the {product.title} now."))}
+        assert "product_id" in {r.rule for r in leak_filter.inspect(Chunk("Advice", f"Open {product.id} now."))}
+        assert "product_title" in {
+            r.rule for r in leak_filter.inspect(Chunk("Advice", f"Open the {product.title} now."))
+        }
     for task in world.tasks("skill_validation"):
         text = world.shop_task(task.id).instruction
-        assert "held_out_instruction" in {r.rule for r in firewall.inspect(Chunk("Advice", text))}
-    assert firewall.inspect(lesson_chunk("option_request")) == ()
+        assert "held_out_instruction" in {r.rule for r in leak_filter.inspect(Chunk("Advice", text))}
+    assert leak_filter.inspect(lesson_chunk("option_request")) == ()
 
 
 @pytest.mark.parametrize(
@@ -208,8 +210,8 @@ def test_in_the_real_shop_every_title_id_and_held_out_request_is_refused() -> No
     ],
 )
 def test_limits_out_of_range_are_refused(bad: dict[str, float]) -> None:
-    with pytest.raises(ConfigError, match="firewall"):
-        FirewallRule(**bad)
+    with pytest.raises(ConfigError, match="leak filter"):
+        LeakRule(**bad)
 
 
 COPIED = "Open at most 3 results of the first page before you always buy one of the list."
@@ -229,8 +231,8 @@ COPIED = "Open at most 3 results of the first page before you always buy one of 
 )
 def test_what_differs_in_a_number_or_a_turn_is_another_rule_in_both_directions(mine, theirs):
     one, other = Chunk("One", mine), Chunk("Two", theirs)
-    assert Firewall().inspect(one, [other]) == () == Firewall().inspect(other, [one])
-    assert [found.rule for found in Firewall().inspect(Chunk("Three", mine), [one])] == ["copy"]
+    assert LeakFilter().inspect(one, [other]) == () == LeakFilter().inspect(other, [one])
+    assert [found.rule for found in LeakFilter().inspect(Chunk("Three", mine), [one])] == ["copy"]
 
 
 @pytest.mark.parametrize(
@@ -247,5 +249,5 @@ def test_what_differs_in_a_number_or_a_turn_is_another_rule_in_both_directions(m
     ],
 )
 def test_a_paraphrase_is_a_copy_whatever_counts_its_steps(again):
-    (found,) = Firewall().inspect(Chunk("Two", again), [Chunk("One", COPIED)])
+    (found,) = LeakFilter().inspect(Chunk("Two", again), [Chunk("One", COPIED)])
     assert found.rule == "copy"

@@ -5,22 +5,22 @@ from pathlib import Path
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from intraskill.method.leakage.filter import Firewall, FirewallRule, Secrets
+from intraskill.method.leakage.filter import LeakFilter, LeakRule, Secrets
 from intraskill.method.leakage.language import foreign, languages_of
 from intraskill.method.leakage.rules import amounts, without_layout
 from intraskill.method.leakage.text import fold
 from intraskill.method.leakage.undone import decoded, spelled, undone
 from intraskill.method.skill.proposals import Proposal
 from intraskill.method.skill.skill import Chunk, Skill
-from intraskill.proposers.proposal_filter import Memory, Sieve
+from intraskill.proposers.proposal_filter import Memory, ProposalFilter
 
 SENTENCES = yaml.safe_load((Path(__file__).parent / "red_team" / "sentences.yaml").read_text("utf-8"))
 TITLE = "Nova quilted cotton jacket with a hidden hood"
-LEAKS = Firewall(Secrets(product_titles=(TITLE,), instructions=("Find a striped velvet cushion with a hidden zip",)))
+LEAKS = LeakFilter(Secrets(product_titles=(TITLE,), instructions=("Find a striped velvet cushion with a hidden zip",)))
 
 
-def rules(body: str, firewall: Firewall | None = None) -> set[str]:
-    return {found.rule for found in (firewall or Firewall()).inspect(Chunk("Advice", body))}
+def rules(body: str, leak_filter: LeakFilter | None = None) -> set[str]:
+    return {found.rule for found in (leak_filter or LeakFilter()).inspect(Chunk("Advice", body))}
 
 
 @pytest.mark.parametrize("body", SENTENCES["refused"])
@@ -74,7 +74,7 @@ def test_a_language_is_told_by_its_frequent_words_and_the_worlds_own_is_none() -
     assert list(foreign("先看属性，再看价格和规格，两者都满足才下单。")) == []
     assert languages_of([german, "Find a mug."], 0.2) == {"German"}
     assert "language" in rules(german)
-    assert rules(german, Firewall(Secrets(instructions=(german,), prices=()))) - {"held_out_instruction"} == set()
+    assert rules(german, LeakFilter(Secrets(instructions=(german,), prices=()))) - {"held_out_instruction"} == set()
 
 
 @pytest.mark.parametrize(
@@ -123,13 +123,17 @@ def test_an_address_may_be_named_but_not_visited() -> None:
 def test_the_reasons_of_a_proposal_are_inspected_too() -> None:
     kept = Chunk("Units", "Convert units before comparing.")
     new = (Chunk("Query", "Put the noun first."),)
-    firewall = Firewall(Secrets(task_ids=("shop-00042",)))
+    leak_filter = LeakFilter(Secrets(task_ids=("shop-00042",)))
 
     def fallen(cause: str, effect: str = "", *, delete: bool = False) -> str:
         shape = ((kept.id,), ()) if delete else ((), new)
         proposal = Proposal("DELETE" if delete else "ADD", *shape, cause, expected_effect=effect, calls=("c",))
-        sieve = Sieve(Skill("", (kept,)), firewall, Memory(round_index=1))
-        return "" if sieve.screen([proposal]) else next(iter(sieve.refused.values())).rejections[0].rule
+        proposal_filter = ProposalFilter(Skill("", (kept,)), leak_filter, Memory(round_index=1))
+        return (
+            ""
+            if proposal_filter.screen([proposal])
+            else next(iter(proposal_filter.refused.values())).rejections[0].rule
+        )
 
     assert fallen("Long queries failed.", "Shorter ones find more.") == ""
     assert fallen("It was lost in shop-00042.") == fallen("", "shop-00042 is solved.") == "task_id"
@@ -139,10 +143,10 @@ def test_the_reasons_of_a_proposal_are_inspected_too() -> None:
 
 
 def test_an_edit_has_few_chunks_and_no_two_alike() -> None:
-    firewall, empty = Firewall(rule=FirewallRule(max_chunks=2)), Skill("", ())
+    leak_filter, empty = LeakFilter(rule=LeakRule(max_chunks=2)), Skill("", ())
     texts = ("Read the page.", "Choose every option axis before the purchase.", "Buy when both are set.")
     chunks = [Chunk(f"Part {number}", text) for number, text in enumerate(texts)]
-    assert firewall.inspect_edit(chunks[:2], empty) == ()
-    assert [str(found) for found in firewall.inspect_edit(chunks, empty)] == ["size: '3 chunks, at most 2'"]
+    assert leak_filter.inspect_edit(chunks[:2], empty) == ()
+    assert [str(found) for found in leak_filter.inspect_edit(chunks, empty)] == ["size: '3 chunks, at most 2'"]
     again = [chunks[1], Chunk("Again", texts[1])]
-    assert {found.rule for found in firewall.inspect_edit(again, empty)} == {"copy"}
+    assert {found.rule for found in leak_filter.inspect_edit(again, empty)} == {"copy"}

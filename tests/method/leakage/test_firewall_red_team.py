@@ -11,7 +11,7 @@ import yaml  # type: ignore[import-untyped]
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.secrets import shop_secrets
 from intraskill.method.errors import IntraSkillError
-from intraskill.method.leakage.filter import Firewall, Secrets
+from intraskill.method.leakage.filter import LeakFilter, Secrets
 from intraskill.method.leakage.text import fold, squash
 from intraskill.method.rollouts import Rollout
 from intraskill.method.skill.edits import pool
@@ -56,22 +56,22 @@ PREAMBLES = [entry for entry in RED["proposals"] if "preamble" in entry]
 
 
 @cache
-def guarded(preset: str, language: str) -> Firewall:
-    return Firewall(shop_secrets(ShopWorld(preset, language=language)))
+def guarded(preset: str, language: str) -> LeakFilter:
+    return LeakFilter(shop_secrets(ShopWorld(preset, language=language)))
 
 
 @cache
-def red_firewall() -> Firewall:
-    return Firewall(SECRETS)
+def red_firewall() -> LeakFilter:
+    return LeakFilter(SECRETS)
 
 
-def survivors(data: dict[str, Any], firewall: Firewall) -> tuple[str, int]:
-    """Take an answer the whole way: reader, merging, ledger, firewall, pool; return the prompt and refusals."""
+def survivors(data: dict[str, Any], leak_filter: LeakFilter) -> tuple[str, int]:
+    """Take an answer the whole way: reader, merging, ledger, leak filter, pool; return the prompt and refusals."""
 
     def propose(_: Sequence[Rollout], skill: Skill) -> Any:
         return tuple(read_proposal(checked(item, PROPOSAL), "proposal", skill) for item in data["proposals"])
 
-    harvest = harvest_edits([], SKILL, OwnAnalyst(propose), firewall, limit=10)
+    harvest = harvest_edits([], SKILL, OwnAnalyst(propose), leak_filter, limit=10)
     return pool(SKILL, harvest.edits).render(), len(harvest.refused)
 
 
@@ -133,34 +133,34 @@ def test_a_harmless_answer_reaches_the_prompt() -> None:
 
 @pytest.mark.parametrize(("preset", "language"), WORLDS)
 def test_no_harmless_lesson_is_refused_in_a_real_world(preset: str, language: str) -> None:
-    firewall = guarded(preset, language)
+    leak_filter = guarded(preset, language)
     files = (
         "configs/skills/shopping_draft.md",
         "docs/examples/number_hunt_skill.md",
         "tests/golden/cold_start_skill.md",
     )
     shipped = [chunk for file in files for chunk in parse_skill((ROOT / file).read_text("utf-8")).chunks]
-    refused = {chunk.title: found for chunk in [*HARMLESS, *shipped] if (found := firewall.inspect(chunk))}
+    refused = {chunk.title: found for chunk in [*HARMLESS, *shipped] if (found := leak_filter.inspect(chunk))}
     assert refused == {}
-    assert list(firewall.inspect_skill(Skill("# Advice\n\nFor shopping.", tuple(HARMLESS)))) == []
+    assert list(leak_filter.inspect_skill(Skill("# Advice\n\nFor shopping.", tuple(HARMLESS)))) == []
 
 
 @pytest.mark.parametrize(("preset", "language"), WORLDS)
 def test_a_held_out_instruction_is_refused_in_its_own_and_in_another_order(preset: str, language: str) -> None:
-    firewall, world = guarded(preset, language), ShopWorld(preset, language=language)
+    leak_filter, world = guarded(preset, language), ShopWorld(preset, language=language)
     tasks = [world.shop_task(task.id) for task in world.tasks("skill_validation")[:40]]
     for task in tasks:
         parts = task.instruction.rstrip("。.").split("，" if language == "zh" else " ")
         turned = ("，" if language == "zh" else " ").join(parts[::-1]).replace(".", "")
         for text in (task.instruction, turned):
-            rules = {r.rule for r in firewall.inspect(Chunk("Advice", text))}
+            rules = {r.rule for r in leak_filter.inspect(Chunk("Advice", text))}
             assert "held_out_instruction" in rules, text
 
 
 def test_a_lesson_may_use_the_words_of_many_instructions_but_not_those_of_one() -> None:
-    firewall = red_firewall()
-    assert firewall.inspect(Chunk("Advice", "Cushions may be striped. A tent of nylon, a kettle of copper.")) == ()
-    (leak,) = firewall.inspect(Chunk("Advice", "Cushions of velvet may be striped and have a zip."))
+    leak_filter = red_firewall()
+    assert leak_filter.inspect(Chunk("Advice", "Cushions may be striped. A tent of nylon, a kettle of copper.")) == ()
+    (leak,) = leak_filter.inspect(Chunk("Advice", "Cushions of velvet may be striped and have a zip."))
     assert leak.rule == "held_out_instruction" and leak.span == "Cushions of velvet may be striped and have a zip"
 
 

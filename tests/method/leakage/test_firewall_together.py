@@ -9,7 +9,7 @@ import yaml  # type: ignore[import-untyped]
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.lessons import MECHANISMS, lesson_chunk, phrasings
 from intraskill.environments.shopworld.secrets import shop_secrets
-from intraskill.method.leakage.filter import Firewall, Secrets
+from intraskill.method.leakage.filter import LeakFilter, Secrets
 from intraskill.method.skill.skill import Chunk, Skill, parse_skill
 
 ROOT = Path(__file__).parents[3]
@@ -28,7 +28,7 @@ SECRETS = Secrets(
         "Please find a striped velvet cushion with hidden zip under $39.99",
     ),
 )
-WALL = Firewall(SECRETS)
+WALL = LeakFilter(SECRETS)
 CUT = [
     ("half a title in each", "product_title", ["Prefer kestrel of steel.", "The kettle is modern and nonstick."]),
     ("a run cut in two", "product_title", ["The best is Nova linen.", "Loose striped things are best."]),
@@ -61,7 +61,7 @@ def test_a_rejection_shows_both_pieces_as_they_stand():
 
 def test_a_title_in_three_parts_is_refused():
     parts = chunks_of(["A porcelain bowl.", "Some serving elan.", "A creme decor."])
-    wall = Firewall(Secrets(product_titles=("Décor Élan crème porcelain serving bowl",)))
+    wall = LeakFilter(Secrets(product_titles=("Décor Élan crème porcelain serving bowl",)))
     assert [found.rule for found in wall.inspect_together(parts)] == ["product_title"]
     assert wall.inspect_together(parts[:2]) == ()
 
@@ -99,7 +99,7 @@ def test_a_skill_whose_chunks_leak_together_is_refused():
 
 @pytest.mark.parametrize("language", ["plain", "en", "zh"])
 def test_harmless_chunks_stay_harmless_all_together_in_a_real_world(language):
-    wall = Firewall(shop_secrets(ShopWorld("small", language=language)))
+    wall = LeakFilter(shop_secrets(ShopWorld("small", language=language)))
     lessons = [lesson_chunk(rule, i) for rule in MECHANISMS for i in range(len(phrasings(rule)[1]))]
     assert wall.inspect_together(HARMLESS + lessons) == ()
     for file in ("configs/skills/shopping_draft.md", "tests/golden/cold_start_skill.md"):
@@ -109,7 +109,7 @@ def test_harmless_chunks_stay_harmless_all_together_in_a_real_world(language):
 @pytest.mark.parametrize("language", ["plain", "en", "zh"])
 def test_halves_of_a_real_title_are_refused_together(language):
     world = ShopWorld("small", language=language)
-    wall = Firewall(shop_secrets(world))
+    wall = LeakFilter(shop_secrets(world))
     missed = []
     for product in world.catalogue.products[:40]:
         words = list(product.title) if language == "zh" else product.title.split()

@@ -16,7 +16,7 @@ from intraskill.editor.domains.task_streams import SPLIT, divided, first_skill, 
 from intraskill.editor.evidence import EvidenceLimits, document_units
 from intraskill.editor.judges import GRADINGS, Criterion, RubricJudge, read_rubric
 from intraskill.editor.setup import evidence_limits
-from intraskill.editor.workers import EndpointWorker, Reply
+from intraskill.editor.workers import EndpointWorker, WorkerReply
 from intraskill.editor.workers_options import client_of, existing, instruction, read_options, read_rows, refuse
 from intraskill.method.errors import ConfigError, SplitError, offenders
 from intraskill.method.leakage.filter import Secrets
@@ -249,5 +249,5 @@ def documents(config: Config, root: Path) -> Workbench:
         return answer
 
     client = client_of(options["worker"], root / "llm_worker", f"{WHERE}.worker")
-    worker = EndpointWorker(client, Reply(told, finish), ("documents", told))
+    worker = EndpointWorker(client, WorkerReply(told, finish), ("documents", told))
     return Workbench(domain, worker, judge, (client, judge.client))

@@ -48,7 +48,7 @@ _TEXTS: dict[Quality, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PlantedRule:
     """What a text is worth: its topic, its quality, and for a narrow one its case."""
 
     topic: str
@@ -61,7 +61,7 @@ def rule_chunk(topic: str, quality: Quality, variant: int, case: str = "") -> Ch
     return Chunk(f"{topic.capitalize()} rule", _TEXTS[quality][variant % 2].format(topic=topic, case=case))
 
 
-def read_rule(chunk: Chunk) -> Rule | None:
+def read_rule(chunk: Chunk) -> PlantedRule | None:
     """Return what a chunk is worth, read off its words; ``None`` when it is about no topic.
 
     A text in other words than these that names a topic counts as vague: the planted worker understands half of it.
@@ -71,17 +71,17 @@ def read_rule(chunk: Chunk) -> Rule | None:
         return known
     words = re.sub(r"[^a-z]+", " ", f"{chunk.title} {chunk.body}".lower())
     topic = next((topic for topic in TOPICS if f" {topic} " in f" {words} "), None)
-    return None if topic is None else Rule(topic, "vague")
+    return None if topic is None else PlantedRule(topic, "vague")
 
 
 @cache
-def _catalogue() -> dict[str, Rule]:
-    found: dict[str, Rule] = {}
+def _catalogue() -> dict[str, PlantedRule]:
+    found: dict[str, PlantedRule] = {}
     for quality in _TEXTS:
         for topic in TOPICS:
             for variant in (0, 1):
                 for case in CASES if quality == "narrow" else ("",):
-                    found[rule_chunk(topic, quality, variant, case).body] = Rule(topic, quality, case)
+                    found[rule_chunk(topic, quality, variant, case).body] = PlantedRule(topic, quality, case)
     return found
 
 
@@ -167,12 +167,12 @@ class PlantedDomain:
             raise SplitError(f"{query_id!r} is no planted query; its form is world/topic/case/number")
         return Query(query_id, f"Buy by {parts[1]} {parts[2]}.", {"topic": parts[1], "case": parts[2]})
 
-    def _world(self, number: int) -> "World":
-        return World(self.seed, number, self.units, self.probes, self.anchors)
+    def _world(self, number: int) -> "EditingWorld":
+        return EditingWorld(self.seed, number, self.units, self.probes, self.anchors)
 
 
 @dataclass(frozen=True)
-class World:
+class EditingWorld:
     """One planted world: conditions of five topics, the first skill, and evidence collected with it."""
 
     seed: int
@@ -259,7 +259,7 @@ def success(skill: Skill, topic: str, case: str) -> float:
     return _chance([rule for chunk in skill.chunks if (rule := read_rule(chunk)) is not None], skill, topic, case)
 
 
-def _chance(known: Sequence[Rule], skill: Skill, topic: str, case: str) -> float:
+def _chance(known: Sequence[PlantedRule], skill: Skill, topic: str, case: str) -> float:
     rules = [rule for rule in known if rule.topic == topic]
     worths = [WORTH[r.quality] if r.quality != "narrow" or r.case == case else 0.0 for r in rules]
     worth = 0.0 if not worths else worths[0] if len(worths) == 1 else CLASH * max(worths)

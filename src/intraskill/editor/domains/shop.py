@@ -92,7 +92,7 @@ class ShopOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ShopPlan:
     """One stream before anything is played.
 
     Attributes:
@@ -187,21 +187,21 @@ class ShopDomain:
         return self._played([plan for plan in self._plans.values() if plan.held_out])
 
     @cached_property
-    def _plans(self) -> dict[str, Plan]:
+    def _plans(self) -> dict[str, ShopPlan]:
         counts = (self.options.streams, self.options.held_out)
         made = [self._plan(world, n) for world, count in zip(self._worlds, counts, strict=True) for n in range(count)]
         return {plan.id: plan for plan in made}
 
-    def _plan(self, world: int, number: int) -> Plan:
+    def _plan(self, world: int, number: int) -> ShopPlan:
         """Tasks are dealt out in turn, so streams share evidence tasks only where they need more than there are."""
         preset, units, held_out = self.options.preset, self.options.units, world >= WORLDS
         dealt = shuffled(tasks_of(preset, world, EVIDENCE), world, "evidence")
         evidence = tuple(dealt[(number * units + k) % len(dealt)] for k in range(min(units, len(dealt))))
         probes = tuple(shuffled(tasks_of(preset, world, PROBES), world, "probes", number)[: self.options.probes])
         skill = first_skill(child_seed(world, "first skill", number), held_out)
-        return Plan(f"world-{world}/stream-{number}", world, held_out, skill, evidence, probes)
+        return ShopPlan(f"world-{world}/stream-{number}", world, held_out, skill, evidence, probes)
 
-    def _played(self, plans: Sequence[Plan]) -> tuple[Stream, ...]:
+    def _played(self, plans: Sequence[ShopPlan]) -> tuple[Stream, ...]:
         jobs = [
             Job(self.query(name), plan.skill, child_seed(plan.world, "evidence", plan.id, name))
             for plan in plans
@@ -210,13 +210,13 @@ class ShopDomain:
         rollouts = iter(self.episodes.of(jobs))
         return tuple(self._stream(plan, [next(rollouts) for _ in plan.evidence]) for plan in plans)
 
-    def _stream(self, plan: Plan, rollouts: Sequence[Rollout | None]) -> Stream:
+    def _stream(self, plan: ShopPlan, rollouts: Sequence[Rollout | None]) -> Stream:
         sound = {name: one for name, one in zip(plan.evidence, rollouts, strict=True) if one is not None}
         vocabulary = read_vocabulary(sound.values())
         units = tuple(self._unit(plan, name, one, vocabulary) for name, one in sound.items())
         return Stream(plan.id, units, plan.skill, plan.probes)
 
-    def _unit(self, plan: Plan, name: str, rollout: Rollout, vocabulary: Vocabulary) -> Unit:
+    def _unit(self, plan: ShopPlan, name: str, rollout: Rollout, vocabulary: Vocabulary) -> Unit:
         """Return an episode's view; a failure names anchors that are like it, and brings drafts where it is explained.
 
         What the rules analyst learns from a success is left out: a success is nothing to mend.

@@ -22,7 +22,7 @@ from intraskill.editor.domains.task_streams import SPLIT, Attempts, TaskDomain, 
 from intraskill.editor.execution import Confines, program_of, run_program
 from intraskill.editor.judges import GRADINGS
 from intraskill.editor.setup import evidence_limits
-from intraskill.editor.workers import EndpointWorker, Reply
+from intraskill.editor.workers import EndpointWorker, WorkerReply
 from intraskill.editor.workers_options import client_of, existing, instruction, read_options, read_rows
 from intraskill.method.errors import ArtifactError, ConfigError
 from intraskill.method.randomness import content_hash
@@ -297,7 +297,7 @@ def workbooks(config: Config, root: Path) -> Workbench:
     confines = Confines(options["seconds"], options["memory_mb"])
     client = client_of(options["worker"], root / "llm_worker", f"{WHERE}.worker")
     runner = Runner(confines, options["decimals"])
-    worker = EndpointWorker(client, Reply(told, runner), ("workbooks", told, PRELUDE, repr(confines)))
+    worker = EndpointWorker(client, WorkerReply(told, runner), ("workbooks", told, PRELUDE, repr(confines)))
     verifier = CellVerifier(options["decimals"], options["grading"])
     path = existing(Path(), options["path"], f"{WHERE}.path")
     rows = read_tasks(path, options["preview_rows"])

@@ -16,13 +16,13 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from intraskill.editor.domain import Stream
-from intraskill.editor.domains.planted import CASES, TOPICS, PlantedDomain, Quality, Rule, read_rule, rule_chunk
+from intraskill.editor.domains.planted import CASES, TOPICS, PlantedDomain, PlantedRule, Quality, read_rule, rule_chunk
 from intraskill.editor.evidence import EvidenceLimits
 from intraskill.editor.prompt import TERSE_SYSTEM, PromptSize, numbered
 from intraskill.editor.states import EditState, begin
 from intraskill.editor.tiny.traces import Trace, any_answer, best_answer, demonstrated, titled_alike
 from intraskill.editor.warm_start import Pair, encoded
-from intraskill.method.leakage.filter import Firewall, Secrets
+from intraskill.method.leakage.filter import LeakFilter, Secrets
 from intraskill.method.randomness import child_seed, shuffled, uniform
 from intraskill.method.skill.skill import Chunk, Skill
 from intraskill.recipes.fitting import Example, Fit, fit
@@ -75,11 +75,11 @@ def _said(skill: Skill, topic: str) -> str:
     return " ".join(f"{n} {SAYS[rule.quality]}" for n, rule in rules if rule is not None) or ABSENT
 
 
-def _about(rule: Rule | None, topic: str) -> bool:
+def _about(rule: PlantedRule | None, topic: str) -> bool:
     return rule is not None and rule.topic == topic
 
 
-FIREWALL = Firewall(Secrets())
+LEAK_FILTER = LeakFilter(Secrets())
 SHARES = {"CREATE": 0.2, "UPDATE": 0.15, "MERGE": 0.15, "PRUNE": 0.15, "NOOP": 0.35}
 WORDS = "system\nuser\nassistant\nCREATE\nUPDATE\nMERGE\nPRUNE\nNOOP\ndraft\nmissed\nslip\nunclear\nmisled\none"
 
@@ -138,12 +138,12 @@ def _pass(
     value, chain = domain.value(stream.id), begin(stream, 0, order="source", seed=seed)
 
     def show(state: EditState) -> Trace:
-        best = best_answer(state, value, FIREWALL, possible=titled_alike)
+        best = best_answer(state, value, LEAK_FILTER, possible=titled_alike)
         label, move = best, best
         if uniform(seed, "careless", state.id) < careless:
-            label = any_answer(state, FIREWALL, child_seed(seed, "careless")) or best
+            label = any_answer(state, LEAK_FILTER, child_seed(seed, "careless")) or best
         if uniform(seed, "astray", state.id) < astray:
-            move = any_answer(state, FIREWALL, child_seed(seed, "astray")) or best
+            move = any_answer(state, LEAK_FILTER, child_seed(seed, "astray")) or best
         return Trace(state, label[0], move[1].skill, best[0])
 
     return demonstrated(chain, domain, EvidenceLimits(batch=size), PromptSize(_words), show)
@@ -153,12 +153,12 @@ def train(recipe: EditorRecipe, out: Path, log: Callable[[dict[str, float]], Non
     """Run the whole recipe and write tokenizer, weights, ``recipe.json`` and ``training.jsonl`` into ``out``.
 
     Args:
-        recipe: every knob.
+        recipe: every option.
         out: directory, made when missing.
         log: called with each logged row.
     """
-    knobs = {"careless": recipe.careless, "astray": recipe.astray}
-    found = list(traces(recipe.world, recipe.traces, **knobs, evidence=recipe.evidence, seed=recipe.seed))
+    options = {"careless": recipe.careless, "astray": recipe.astray}
+    found = list(traces(recipe.world, recipe.traces, **options, evidence=recipe.evidence, seed=recipe.seed))
     texts = [f"{one.state.prompt}\n{one.answer}" for one in found]
     tokenizer = build_tokenizer([*texts, *([TERSE_SYSTEM, WORDS] * 40)], recipe.vocabulary)
     model = build_model(recipe, tokenizer)

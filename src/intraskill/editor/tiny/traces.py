@@ -14,7 +14,7 @@ from intraskill.editor.domain import Domain
 from intraskill.editor.evidence import EvidenceLimits
 from intraskill.editor.prompt import PromptSize
 from intraskill.editor.states import Chain, EditState, next_state
-from intraskill.method.leakage.filter import Firewall
+from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.randomness import uniform
 from intraskill.method.skill.skill import Chunk, Skill
 
@@ -76,7 +76,7 @@ def titled_alike(skill: Skill, drafts: Sequence[Chunk], actions: Sequence[Action
 def best_answer(
     state: EditState,
     value: Value,
-    firewall: Firewall,
+    leak_filter: LeakFilter,
     actions: Sequence[ActionName] = ACTIONS,
     possible: Possible = possible_answers,
 ) -> tuple[str, Attempt]:
@@ -87,7 +87,7 @@ def best_answer(
     Args:
         state: the edit state.
         value: expected score of a skill on the queries that matter.
-        firewall: what no chunk may hold.
+        leak_filter: what no chunk may hold.
         actions: the actions that are allowed; without NOOP the best other one is taken, whatever it gains.
         possible: the answers to choose from.
     """
@@ -101,14 +101,14 @@ def best_answer(
             continue
         gains.append((0.0 if edit is None else value(applied(state.skill, edit)) - before - bar, answer))
     for _, answer in sorted(gains, key=lambda pair: -pair[0]):  # stable: of equals the first
-        made = attempt(answer, state.skill, firewall, drafts=state.drafts, actions=actions)
+        made = attempt(answer, state.skill, leak_filter, drafts=state.drafts, actions=actions)
         if not made.invalid:
             return answer, made
     return "", Attempt(None, None, state.skill)
 
 
 def any_answer(
-    state: EditState, firewall: Firewall, seed: int, actions: Sequence[ActionName] = ACTIONS
+    state: EditState, leak_filter: LeakFilter, seed: int, actions: Sequence[ActionName] = ACTIONS
 ) -> tuple[str, Attempt] | None:
     """Return a valid answer, every kind of action as likely as the others; ``None`` when none was found."""
     kinds: dict[str, list[str]] = {}
@@ -117,7 +117,7 @@ def any_answer(
     for k in range(sum(map(len, kinds.values()))):
         own = kinds[list(kinds)[int(uniform(seed, "kind", state.id, k) * len(kinds))]]
         text = own[int(uniform(seed, "slip", state.id, k) * len(own))]
-        made = attempt(text, state.skill, firewall, drafts=state.drafts, actions=actions)
+        made = attempt(text, state.skill, leak_filter, drafts=state.drafts, actions=actions)
         if not made.invalid:
             return text, made
     return None
@@ -143,7 +143,7 @@ def demonstrated(chain: Chain, domain: Domain, limits: EvidenceLimits, size: Pro
 def demonstrate(
     state: EditState,
     value: Value,
-    firewall: Firewall,
+    leak_filter: LeakFilter,
     *,
     careless: float,
     seed: int,
@@ -154,12 +154,12 @@ def demonstrate(
     Args:
         state: the edit state.
         value: as `best_answer`.
-        firewall: what no chunk may hold.
+        leak_filter: what no chunk may hold.
         careless: share of arbitrary answers.
         seed: address of the draws.
         actions: the actions that are allowed.
     """
-    best = best_answer(state, value, firewall, actions)
+    best = best_answer(state, value, leak_filter, actions)
     slip = uniform(seed, "careless", state.id) < careless
-    answer, made = (any_answer(state, firewall, seed, actions) if slip else None) or best
+    answer, made = (any_answer(state, leak_filter, seed, actions) if slip else None) or best
     return Trace(state, answer, made.skill, best[0])

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from intraskill.environments.contract.play import call, session_of
-from intraskill.environments.contract.rule import Broken, Complaints, Probe, Rule, Skipped
+from intraskill.environments.contract.rule import Broken, Complaints, ContractProbe, Rule, Skipped
 from intraskill.environments.contract.world_rules import raises
 from intraskill.environments.protocol import Opening, Outcome, ToolSpec, boundary
 from intraskill.method.errors import EnvironmentFault, SplitError
@@ -15,7 +15,7 @@ NESTING = 100_000
 """More brackets than any JSON reader opens."""
 
 
-def _opening(probe: Probe) -> Complaints:
+def _opening(probe: ContractProbe) -> Complaints:
     for task_id in probe.task_ids:
         with session_of(probe.environment) as session:
             opening = session.reset(task_id)
@@ -31,7 +31,7 @@ def _opening(probe: Probe) -> Complaints:
             yield Broken(where, "its observation is not a text or its state not a mapping")
 
 
-def _single_use(probe: Probe) -> Complaints:
+def _single_use(probe: ContractProbe) -> Complaints:
     one, other = (probe.task_ids * 2)[:2]
     with session_of(probe.environment) as session:
         early = raises((RuntimeError,), session.step, "too early")
@@ -44,14 +44,14 @@ def _single_use(probe: Probe) -> Complaints:
             yield Broken(f"task {other} in the session of task {one}", f"{answer} instead of raising RuntimeError")
 
 
-def _unknown_task(probe: Probe) -> Complaints:
+def _unknown_task(probe: ContractProbe) -> Complaints:
     with session_of(probe.environment) as session:
         answer = raises((SplitError, EnvironmentFault), session.reset, "no such task 7f3a")
     if answer:
         yield Broken("reset('no such task 7f3a')", f"{answer} instead of raising SplitError or EnvironmentFault")
 
 
-def _over(probe: Probe) -> Complaints:
+def _over(probe: ContractProbe) -> Complaints:
     with session_of(probe.environment) as session:
         session.reset(probe.task_ids[0])
         session.terminate("action_limit")
@@ -68,7 +68,7 @@ def _over(probe: Probe) -> Complaints:
             yield Broken(f"task {trace.task_id}, action {len(trace.actions) + 1}", f"{answer} instead of RuntimeError")
 
 
-def _one_call(probe: Probe) -> Complaints:
+def _one_call(probe: ContractProbe) -> Complaints:
     tools = probe.environment.tools
     if not tools:
         yield Skipped("it offers no tools")
@@ -101,7 +101,7 @@ def _malformed(tools: Collection[ToolSpec]) -> Iterator[tuple[str, str, str]]:
             yield call(tool["function"]["name"], dict.fromkeys(properties, " ")), "empty_argument", "empty argument"
 
 
-def _wrong_action(probe: Probe) -> Complaints:
+def _wrong_action(probe: ContractProbe) -> Complaints:
     for trace in probe.traces:
         if trace.fault is not None:
             yield Broken(f"task {trace.task_id}, action {len(trace.actions)}", trace.fault)
@@ -117,7 +117,7 @@ def _wrong_action(probe: Probe) -> Complaints:
         yield from _nonsense(probe, task_id, [*texts, *(text for text, _, _ in _malformed(tools))])
 
 
-def _nonsense(probe: Probe, task_id: str, texts: list[str]) -> Complaints:
+def _nonsense(probe: ContractProbe, task_id: str, texts: list[str]) -> Complaints:
     accepted, listing = [], False
     for text in texts:
         with session_of(probe.environment) as session:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from intraskill.environments.contract import action_rules, page_rules, repeat_rules, reward_rules, world_rules
-from intraskill.environments.contract.rule import Broken, Probe, Rule, Skipped
+from intraskill.environments.contract.rule import Broken, ContractProbe, Rule, Skipped
 from intraskill.environments.protocol import Environment, boundary
 from intraskill.method.errors import IntraSkillError
 
@@ -59,7 +59,7 @@ def check_environment(
         IntraSkillError: what the environment raises about itself, such as `EnvironmentFault` for a server that is down.
     """
     _contact(environment)
-    probe, findings, broken = Probe(environment, again, tasks, seed), list[Finding](), set[str]()
+    probe, findings, broken = ContractProbe(environment, again, tasks, seed), list[Finding](), set[str]()
     for rule in RULES:
         lost = [name for name in rule.needs if name in broken]
         if lost:
@@ -83,7 +83,7 @@ def _contact(environment: Environment) -> None:
         raise trouble
 
 
-def _finding(rule: Rule, probe: Probe) -> Finding:
+def _finding(rule: Rule, probe: ContractProbe) -> Finding:
     complaints: list[Broken | Skipped] = []
     with boundary("raised") as crossing:
         complaints += rule.check(probe)

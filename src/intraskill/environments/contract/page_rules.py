@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from intraskill.environments.contract.play import listed_actions
-from intraskill.environments.contract.rule import Broken, Complaints, Probe, Rule
+from intraskill.environments.contract.rule import Broken, Complaints, ContractProbe, Rule
 from intraskill.environments.leaks import leaks
 from intraskill.environments.protocol import boundary
 from intraskill.environments.shopworld.search import tokenize
@@ -15,7 +15,7 @@ SHORT_TITLE = 2
 """Words (or Han bigrams) of a title that is no secret."""
 
 
-def _json_state(probe: Probe) -> Complaints:
+def _json_state(probe: ContractProbe) -> Complaints:
     for trace in probe.traces:
         for number, state in enumerate(trace.states):
             where = f"task {trace.task_id}, state after action {number}"
@@ -27,7 +27,7 @@ def _json_state(probe: Probe) -> Complaints:
                 )
 
 
-def _private_state(probe: Probe) -> Complaints:
+def _private_state(probe: ContractProbe) -> Complaints:
     for trace in probe.traces:
         for number, state in enumerate(trace.states):
             found = leaks(state)
@@ -35,7 +35,7 @@ def _private_state(probe: Probe) -> Complaints:
                 yield Broken(f"task {trace.task_id}, state after action {number}", f"holds {found[0]}")
 
 
-def _private_text(probe: Probe) -> Complaints:
+def _private_text(probe: ContractProbe) -> Complaints:
     for trace in probe.traces:
         hidden = _hidden(probe, trace.task_id)
         opening = {"instruction": trace.opening.instruction, "persona": trace.opening.persona}
@@ -49,7 +49,7 @@ def _private_text(probe: Probe) -> Complaints:
                 yield Broken(f"task {trace.task_id}, {where}", f"shows {found[0]}")
 
 
-def _hidden(probe: Probe, task_id: str) -> list[str]:
+def _hidden(probe: ContractProbe, task_id: str) -> list[str]:
     """Return what no text of a task may show; only a shop of this process says what that is.
 
     The gold product's id and title, before a page lists them, and the full instruction behind a short request. A title

@@ -18,7 +18,7 @@ PLAIN_TEXTS = ("1", "0.5", "0", "yes")
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class PlayedEpisode:
     """One episode as it was played.
 
     Attributes:
@@ -121,22 +121,26 @@ def call(name: str, arguments: Mapping[str, Any]) -> str:
     return f"<tool_call>\n{json.dumps({'name': name, 'arguments': dict(arguments)}, ensure_ascii=False)}\n</tool_call>"
 
 
-def wander(environment: Environment, task_id: str, seed: int, limit: int = MAX_ACTIONS) -> Trace:
+def random_rollout(environment: Environment, task_id: str, seed: int, limit: int = MAX_ACTIONS) -> PlayedEpisode:
     """Play one episode at random."""
     walk = Walk(environment.tools, seed, (task_id,))
     with session_of(environment) as session:
         opening = session.reset(task_id)
-        trace, shown, state = Trace(task_id, opening), f"{opening.request}\n{opening.observation}", opening.state
+        trace, shown, state = (
+            PlayedEpisode(task_id, opening),
+            f"{opening.request}\n{opening.observation}",
+            opening.state,
+        )
         while not trace.done and trace.fault is None and len(trace.actions) < limit:
             trace = step(session, trace, walk.act(shown, state))
             shown, state = f"{opening.request}\n{_last_text(trace)}", trace.states[-1]
     return trace
 
 
-def replay(environment: Environment, trace: Trace) -> Trace:
+def replay(environment: Environment, trace: PlayedEpisode) -> PlayedEpisode:
     """Play the actions of an episode again, in a new session."""
     with session_of(environment) as session:
-        again = Trace(trace.task_id, session.reset(trace.task_id))
+        again = PlayedEpisode(trace.task_id, session.reset(trace.task_id))
         for action in trace.actions:
             again = step(session, again, action)
             if again.fault is not None:
@@ -144,15 +148,15 @@ def replay(environment: Environment, trace: Trace) -> Trace:
     return again
 
 
-def step(session: Session, trace: Trace, action: str) -> Trace:
+def step(session: Session, trace: PlayedEpisode, action: str) -> PlayedEpisode:
     """Send one action and return the trace with what it led to, a raised exception included."""
     outcomes = trace.outcomes
     with boundary("step") as crossing:
         outcomes = (*outcomes, session.step(action))
-    return Trace(trace.task_id, trace.opening, (*trace.actions, action), outcomes, crossing.fault)
+    return PlayedEpisode(trace.task_id, trace.opening, (*trace.actions, action), outcomes, crossing.fault)
 
 
-def difference(one: Trace, other: Trace) -> str:
+def difference(one: PlayedEpisode, other: PlayedEpisode) -> str:
     """Return where two plays of the same actions part, or an empty text."""
     if one.opening != other.opening:
         return f"task {one.task_id}, reset: {_fields(one.opening, other.opening)}"
@@ -180,7 +184,7 @@ def _short(value: object, limit: int = 120) -> str:
     return text if len(text) <= limit else f"{text[:limit]}…"
 
 
-def _last_text(trace: Trace) -> str:
+def _last_text(trace: PlayedEpisode) -> str:
     return trace.outcomes[-1].observation if trace.outcomes else trace.opening.observation
 
 

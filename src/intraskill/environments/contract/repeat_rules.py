@@ -3,26 +3,26 @@
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
-from intraskill.environments.contract.play import Trace, difference, replay, session_of, step
-from intraskill.environments.contract.rule import Broken, Complaints, Probe, Rule, Skipped
+from intraskill.environments.contract.play import PlayedEpisode, difference, replay, session_of, step
+from intraskill.environments.contract.rule import Broken, Complaints, ContractProbe, Rule, Skipped
 
 THREADS = 8
 
 
-def _same_reset(probe: Probe) -> Complaints:
+def _same_reset(probe: ContractProbe) -> Complaints:
     for task_id in probe.task_ids:
         with session_of(probe.environment) as session:
-            one = Trace(task_id, session.reset(task_id))
+            one = PlayedEpisode(task_id, session.reset(task_id))
         with session_of(probe.environment) as session:
-            yield from _parted(one, Trace(task_id, session.reset(task_id)))
+            yield from _parted(one, PlayedEpisode(task_id, session.reset(task_id)))
 
 
-def _same_steps(probe: Probe) -> Complaints:
+def _same_steps(probe: ContractProbe) -> Complaints:
     for trace in probe.traces:
         yield from _parted(trace, replay(probe.environment, trace))
 
 
-def _interleaved(probe: Probe) -> Complaints:
+def _interleaved(probe: ContractProbe) -> Complaints:
     """Play traces at once, one action each in turn, then compare each with itself played alone."""
     if (short := _short_of(probe, 2)) is not None:
         yield short
@@ -30,7 +30,7 @@ def _interleaved(probe: Probe) -> Complaints:
     traces = probe.traces[: getattr(probe.environment, "slots", None)]
     with ExitStack() as stack:
         sessions = [stack.enter_context(session_of(probe.environment)) for _ in traces]
-        played = [Trace(t.task_id, s.reset(t.task_id)) for t, s in zip(traces, sessions, strict=True)]
+        played = [PlayedEpisode(t.task_id, s.reset(t.task_id)) for t, s in zip(traces, sessions, strict=True)]
         for turn in range(max((len(trace.actions) for trace in traces), default=0)):
             for row, trace in enumerate(traces):
                 if turn < len(trace.actions) and played[row].fault is None:
@@ -39,7 +39,7 @@ def _interleaved(probe: Probe) -> Complaints:
         yield from _parted(trace, again)
 
 
-def _threads(probe: Probe) -> Complaints:
+def _threads(probe: ContractProbe) -> Complaints:
     if (short := _short_of(probe, THREADS)) is not None:
         yield short
         return
@@ -50,7 +50,7 @@ def _threads(probe: Probe) -> Complaints:
         yield from _parted(trace, again)
 
 
-def _short_of(probe: Probe, needed: int) -> Skipped | None:
+def _short_of(probe: ContractProbe, needed: int) -> Skipped | None:
     """Say why nothing can be played side by side: an environment may hold few episodes at once."""
     slots = getattr(probe.environment, "slots", None)
     if slots is None or slots >= needed:
@@ -58,7 +58,7 @@ def _short_of(probe: Probe, needed: int) -> Skipped | None:
     return Skipped(f"it takes {needed} episodes at once, and env.options.slots={slots}")
 
 
-def _snapshot(probe: Probe) -> Complaints:
+def _snapshot(probe: ContractProbe) -> Complaints:
     with session_of(probe.environment) as session:
         offered = [hasattr(session, name) for name in ("snapshot", "restore")]
     if not any(offered):
@@ -67,7 +67,7 @@ def _snapshot(probe: Probe) -> Complaints:
     for trace in probe.traces:
         half = len(trace.actions) // 2
         with session_of(probe.environment) as session:
-            first = Trace(trace.task_id, session.reset(trace.task_id))
+            first = PlayedEpisode(trace.task_id, session.reset(trace.task_id))
             for action in trace.actions[:half]:
                 first = step(session, first, action)
             kept = session.snapshot()  # type: ignore[attr-defined]
@@ -80,7 +80,7 @@ def _snapshot(probe: Probe) -> Complaints:
         yield from _parted(first, second)
 
 
-def _parted(one: Trace, other: Trace) -> Complaints:
+def _parted(one: PlayedEpisode, other: PlayedEpisode) -> Complaints:
     found = difference(one, other)
     if found:
         where, _, what = found.partition(": ")

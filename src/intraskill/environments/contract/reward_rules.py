@@ -3,14 +3,14 @@
 import math
 
 from intraskill.environments.contract.play import session_of
-from intraskill.environments.contract.rule import Broken, Complaints, Probe, Rule, Skipped
+from intraskill.environments.contract.rule import Broken, Complaints, ContractProbe, Rule, Skipped
 from intraskill.environments.protocol import Outcome
 from intraskill.method.gate.pairs import MAIN_PART
 
 REASONS = ("action_limit", "generation_length")
 
 
-def _running(probe: Probe) -> Complaints:
+def _running(probe: ContractProbe) -> Complaints:
     for trace in probe.traces:
         for number, outcome in enumerate(trace.outcomes, start=1):
             where = f"task {trace.task_id}, action {number}"
@@ -23,7 +23,7 @@ def _running(probe: Probe) -> Complaints:
                 yield Broken(where, f"pays {outcome.reward}, {dict(outcome.parts)} before the end")
 
 
-def _payment(probe: Probe) -> Complaints:
+def _payment(probe: ContractProbe) -> Complaints:
     names = set(probe.environment.reward_parts)
     for trace in probe.ended:
         outcome, where = trace.outcomes[-1], f"task {trace.task_id}, action {len(trace.actions)}"
@@ -45,7 +45,7 @@ def _finite(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _terminate(probe: Probe) -> Complaints:
+def _terminate(probe: ContractProbe) -> Complaints:
     for task_id, reason in ((task_id, reason) for task_id in probe.task_ids[:2] for reason in REASONS):
         with session_of(probe.environment) as session:
             session.reset(task_id)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from intraskill.environments.contract.play import Trace, sample, wander
+from intraskill.environments.contract.play import PlayedEpisode, random_rollout, sample
 from intraskill.environments.protocol import Environment
 from intraskill.method.tasks import OPENED
 
@@ -30,7 +30,7 @@ Complaints = Iterator[Broken | Skipped]
 
 
 @dataclass
-class Probe:
+class ContractProbe:
     """What the rules share: the environment, tasks to play, and a few recorded episodes.
 
     Attributes:
@@ -53,18 +53,18 @@ class Probe:
         return ranked[: self.count]
 
     @cached_property
-    def traces(self) -> list[Trace]:
+    def traces(self) -> list[PlayedEpisode]:
         """One random episode per task."""
-        return [wander(self.environment, task_id, self.seed) for task_id in self.task_ids]
+        return [random_rollout(self.environment, task_id, self.seed) for task_id in self.task_ids]
 
     @cached_property
-    def ended(self) -> list[Trace]:
+    def ended(self) -> list[PlayedEpisode]:
         """Episodes that came to their own end; where chance found none, further ones are tried."""
         found = [trace for trace in self.traces if trace.done]
         for attempt in range(self.seed + 1, self.seed + 1 + MORE_TRIES):
             if found:
                 break
-            trace = wander(self.environment, self.task_ids[attempt % len(self.task_ids)], attempt)
+            trace = random_rollout(self.environment, self.task_ids[attempt % len(self.task_ids)], attempt)
             found += [trace] if trace.done else []
         return found
 
@@ -84,5 +84,5 @@ class Rule:
     name: str
     promise: str
     remedy: str
-    check: Callable[[Probe], Complaints]
+    check: Callable[[ContractProbe], Complaints]
     needs: tuple[str, ...] = ()

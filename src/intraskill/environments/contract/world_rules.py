@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from intraskill.environments.contract.play import session_of
-from intraskill.environments.contract.rule import Broken, Complaints, Probe, Rule, Skipped
+from intraskill.environments.contract.rule import Broken, Complaints, ContractProbe, Rule, Skipped
 from intraskill.environments.protocol import boundary
 from intraskill.method.errors import SplitError
 from intraskill.method.gate.pairs import MAIN_PART
@@ -16,7 +16,7 @@ JSON_TYPES = {"string", "integer", "number", "boolean", "array", "object", "null
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-def _members(probe: Probe) -> Complaints:
+def _members(probe: ContractProbe) -> Complaints:
     environment = probe.environment
     missing = [
         n for n in ("family", "version", "tools", "reward_parts", "tasks", "open") if not hasattr(environment, n)
@@ -37,7 +37,7 @@ def _members(probe: Probe) -> Complaints:
     yield from (Broken(f"open().{name}", "is missing") for name in lost)
 
 
-def _splits(probe: Probe) -> Complaints:
+def _splits(probe: ContractProbe) -> Complaints:
     environment, owner = probe.environment, dict[str, str]()
     for split in SPLITS:
         tasks = environment.tasks(split)
@@ -67,7 +67,7 @@ def _task(task: Task, split: Split, family: str) -> Iterator[Broken]:
         yield Broken(f"task {task.id}", f"features {dict(task.features)!r} are not texts")
 
 
-def _version(probe: Probe) -> Complaints:
+def _version(probe: ContractProbe) -> Complaints:
     first = probe.environment.version
     if probe.environment.version != first:
         yield Broken("version", "differs between two reads")
@@ -81,7 +81,7 @@ def _version(probe: Probe) -> Complaints:
     yield from (Broken(f"tasks({split!r})", "differs when built again with the same arguments") for split in changed)
 
 
-def _tools(probe: Probe) -> Complaints:
+def _tools(probe: ContractProbe) -> Complaints:
     tools = list(probe.environment.tools)
     for index, tool in enumerate(tools):
         yield from _tool(index, tool)

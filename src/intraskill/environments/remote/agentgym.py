@@ -6,7 +6,7 @@ An episode closes its env_idx. Older servers cannot close one, and one is costly
 import json
 from typing import Any
 
-from intraskill.environments.remote.episode import UNSTATED, Episode, Identity, require_version, unit
+from intraskill.environments.remote.episode import UNSTATED, RemoteEpisode, ServerIdentity, require_version, unit
 from intraskill.environments.remote.lease import identity_of
 from intraskill.environments.remote.pages import (
     Reply,
@@ -37,15 +37,15 @@ class AgentGymDialect:
         self._transport, self._settings = transport, settings
         self._numbers = SlotNumbers()
 
-    def identify(self) -> Identity:
+    def identify(self) -> ServerIdentity:
         """Ask ``/healthz`` where there is one, else only whether anybody answers."""
         health = self._transport.offered(Request(HEALTH_ROUTE))
         if health is not None:
             return identity_of(health, self._transport, "en")
         self._transport.send(Request("/"))
-        return Identity()
+        return ServerIdentity()
 
-    def episode(self, identity: Identity) -> Episode:
+    def episode(self, identity: ServerIdentity) -> RemoteEpisode:
         """Return an episode that holds no env_idx yet."""
         return TextEpisode(_AgentGymChannel(self._transport, self._settings, identity, self._numbers))
 
@@ -54,7 +54,7 @@ class _AgentGymChannel:
     reward_parts: tuple[str, ...] = DERIVED_PARTS
 
     def __init__(
-        self, transport: Transport, settings: RemoteSettings, identity: Identity, numbers: SlotNumbers
+        self, transport: Transport, settings: RemoteSettings, identity: ServerIdentity, numbers: SlotNumbers
     ) -> None:
         self._transport, self._identity, self._numbers = transport, identity, numbers
         self.where = f"webshop-agentgym at {settings.url}"

@@ -22,7 +22,7 @@ ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class ServerIdentity:
     """What a server says it is; a run compares it at every reset.
 
     Attributes:
@@ -40,7 +40,7 @@ class Identity:
     language: str = "en"
 
 
-class Episode(Protocol):
+class RemoteEpisode(Protocol):
     """One episode under way. Used by one thread at a time."""
 
     def reset(self, idx: int) -> Opening:
@@ -74,10 +74,10 @@ class Dialect(Protocol):
     def reward_parts(self) -> Sequence[str]:
         """Components that a finished episode carries."""
 
-    def identify(self) -> Identity:
+    def identify(self) -> ServerIdentity:
         """Ask the server what it is."""
 
-    def episode(self, identity: Identity) -> Episode:
+    def episode(self, identity: ServerIdentity) -> RemoteEpisode:
         """Return an episode that holds nothing yet."""
 
 

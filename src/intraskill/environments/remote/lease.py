@@ -8,8 +8,8 @@ from intraskill.environments.protocol import Opening, Outcome
 from intraskill.environments.remote.episode import (
     ROUNDING,
     VERSIONED,
-    Episode,
-    Identity,
+    RemoteEpisode,
+    ServerIdentity,
     folded,
     last_action,
     persona_text,
@@ -29,7 +29,7 @@ REWARDS = ("reward", "reward_detail")
 """Private keys that every reply has beside the page; any other one may stand there only once the episode is over."""
 
 
-def identity_of(health: object, transport: Transport, language: str) -> Identity:
+def identity_of(health: object, transport: Transport, language: str) -> ServerIdentity:
     """Read a ``Health`` reply.
 
     Raises:
@@ -46,7 +46,7 @@ def identity_of(health: object, transport: Transport, language: str) -> Identity
         raise transport.fault("server", request, "it says that it is not ready")
     counts = [health.get(name) for name in ("tasks", "environment_slots")]
     tasks, slots = (int(count) if isinstance(count, int) else None for count in counts)
-    return Identity(str(versions[0]), str(versions[1]), tasks, slots, str(health.get("language", language)))
+    return ServerIdentity(str(versions[0]), str(versions[1]), tasks, slots, str(health.get("language", language)))
 
 
 class LeaseDialect:
@@ -58,17 +58,17 @@ class LeaseDialect:
     def __init__(self, transport: Transport, settings: RemoteSettings, persona: bool) -> None:
         self._transport, self._settings, self._persona = transport, settings, persona
 
-    def identify(self) -> Identity:
+    def identify(self) -> ServerIdentity:
         """Ask ``/healthz``."""
         return identity_of(self._transport.send(Request(HEALTH_ROUTE)), self._transport, "zh")
 
-    def episode(self, identity: Identity) -> Episode:
+    def episode(self, identity: ServerIdentity) -> RemoteEpisode:
         """Return an episode that holds no lease yet."""
         return _LeaseEpisode(self._transport, self._settings, identity, self._persona)
 
 
 class _LeaseEpisode:
-    def __init__(self, transport: Transport, settings: RemoteSettings, identity: Identity, persona: bool) -> None:
+    def __init__(self, transport: Transport, settings: RemoteSettings, identity: ServerIdentity, persona: bool) -> None:
         self._transport, self._identity, self._persona = transport, identity, persona
         self._where = f"shopsim-lease at {settings.url}"
         self._language = settings.language or identity.language

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from intraskill.environments.remote.episode import UNSTATED, Identity
+from intraskill.environments.remote.episode import UNSTATED, ServerIdentity
 from intraskill.method.errors import ArtifactError, ConfigError, SplitError, offenders
 from intraskill.method.randomness import content_hash
 from intraskill.method.tasks import SPLITS, Split, Task
@@ -112,7 +112,7 @@ def read_manifest(path: str) -> Mapping[str, Any]:
 
 
 def choose_roster(
-    path: str | None, offered: object, sizes: Mapping[str, int] | None, identity: Identity, url: str
+    path: str | None, offered: object, sizes: Mapping[str, int] | None, identity: ServerIdentity, url: str
 ) -> Roster:
     """Return the tasks from the user's file, else from the server's manifest, else from index ranges.
 

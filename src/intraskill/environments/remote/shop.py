@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from intraskill.environments.protocol import Opening, Outcome, Session, ToolSpec
 from intraskill.environments.remote.agentgym import AgentGymDialect
-from intraskill.environments.remote.episode import Dialect, Episode, Identity
+from intraskill.environments.remote.episode import Dialect, RemoteEpisode, ServerIdentity
 from intraskill.environments.remote.lease import LeaseDialect
 from intraskill.environments.remote.roster import FAMILY, Roster, choose_roster
 from intraskill.environments.remote.transport import RemoteFault, RemoteSettings, Request, Transport
@@ -68,7 +68,7 @@ class RemoteSession:
         slots: shared by all sessions of the environment.
     """
 
-    def __init__(self, episode: Episode, roster: Roster, slots: Slots) -> None:
+    def __init__(self, episode: RemoteEpisode, roster: Roster, slots: Slots) -> None:
         self._episode, self._roster, self._slots = episode, roster, slots
         self._task_id = ""
         self._over = ""
@@ -139,7 +139,7 @@ class RemoteSession:
             raise RuntimeError(f"the episode of {self._task_id} is over ({self._over}); open another session")
 
 
-def _give_back(episode: Episode, slots: Slots) -> None:
+def _give_back(episode: RemoteEpisode, slots: Slots) -> None:
     """Release the lease, then our slot: the server must be free before the next episode asks for it."""
     try:
         quietly(episode.release)
@@ -147,7 +147,7 @@ def _give_back(episode: Episode, slots: Slots) -> None:
         slots.give_back()
 
 
-def _forgotten(episode: Episode, slots: Slots) -> None:
+def _forgotten(episode: RemoteEpisode, slots: Slots) -> None:
     in_background(lambda: _give_back(episode, slots))
 
 
@@ -174,7 +174,7 @@ def in_background(release: Callable[[], None]) -> None:
 class _Connection:
     """What the first contact told."""
 
-    identity: Identity
+    identity: ServerIdentity
     roster: Roster
 
 

@@ -10,8 +10,8 @@ from typing import Any
 from intraskill.environments.leaks import is_private_key
 from intraskill.environments.remote.episode import (
     UNSTATED,
-    Episode,
-    Identity,
+    RemoteEpisode,
+    ServerIdentity,
     components,
     persona_text,
     require_task,
@@ -49,17 +49,17 @@ class UpstreamDialect:
         self.numbers = SlotNumbers()
         self._first: dict[str, str] = {}
 
-    def identify(self) -> Identity:
+    def identify(self) -> ServerIdentity:
         """Ask ``/healthz`` where there is one; the first public server has none, and then nothing is stated."""
         health = self.transport.offered(Request(HEALTH_ROUTE))
-        return Identity(language="zh") if health is None else identity_of(health, self.transport, "zh")
+        return ServerIdentity(language="zh") if health is None else identity_of(health, self.transport, "zh")
 
     def check_version(self, reply: Mapping[str, Any], where: str) -> None:
         """Refuse a reset whose environment_version, where the server states one, is not that of the first reset."""
         stated = str(reply.get("environment_version", UNSTATED))
         require_version("environment", stated, self._first.setdefault("environment", stated), where)
 
-    def episode(self, identity: Identity) -> Episode:
+    def episode(self, identity: ServerIdentity) -> RemoteEpisode:
         """Return an episode that holds no slot yet."""
         return TextEpisode(_UpstreamChannel(self, identity))
 
@@ -67,7 +67,7 @@ class UpstreamDialect:
 class _UpstreamChannel:
     reward_parts: tuple[str, ...] = REWARD_PARTS
 
-    def __init__(self, dialect: UpstreamDialect, identity: Identity) -> None:
+    def __init__(self, dialect: UpstreamDialect, identity: ServerIdentity) -> None:
         self._transport, self._dialect, settings = dialect.transport, dialect, dialect.settings
         self.where = f"shopsim-upstream at {settings.url}"
         self.language = settings.language or identity.language

@@ -19,7 +19,7 @@ from intraskill.method.errors import ConfigError, SplitError, offenders
 from intraskill.method.tasks import SPLITS, Split, Task
 
 
-class Refusal(Exception):
+class RequestRefusal(Exception):
     """Answered as a JSON error; never leaves the server.
 
     Attributes:
@@ -100,7 +100,7 @@ class Desk:
             while not self._free:
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    raise Refusal(SERVER_ERROR, f"all {self.slots} slots stayed taken for {self._wait_s:g} s")
+                    raise RequestRefusal(SERVER_ERROR, f"all {self.slots} slots stayed taken for {self._wait_s:g} s")
                 self._changed.wait(min(left, 1.0))
                 self._expire()
             lease = Lease(self._free.pop(), secrets.token_hex(8), used=self._clock())
@@ -125,7 +125,9 @@ class Desk:
         """
         lease = self.find(env_idx, lease_id)
         if lease is None:
-            raise Refusal(STALE_LEASE, f"lease {lease_id!r} of slot {env_idx!r} is stale, released or was never given")
+            raise RequestRefusal(
+                STALE_LEASE, f"lease {lease_id!r} of slot {env_idx!r} is stale, released or was never given"
+            )
         return lease
 
     def release(self, lease: Lease) -> bool:
@@ -212,7 +214,7 @@ class Programme:
             Refusal: 400, for one that is no task's.
         """
         if not isinstance(idx, int) or isinstance(idx, bool) or not 0 <= idx < len(self.tasks):
-            raise Refusal(BAD_REQUEST, f"there is no task {idx!r}; idx goes from 0 to {len(self.tasks) - 1}")
+            raise RequestRefusal(BAD_REQUEST, f"there is no task {idx!r}; idx goes from 0 to {len(self.tasks) - 1}")
         return idx
 
     def begin(self, lease: Lease, idx: int) -> Opening:
@@ -229,7 +231,7 @@ class Programme:
             Refusal: 400, for a request without text, before a reset or after the end.
         """
         if not isinstance(text, str):
-            raise Refusal(BAD_REQUEST, f"an action is a text such as search[words], got {type(text).__name__}")
+            raise RequestRefusal(BAD_REQUEST, f"an action is a text such as search[words], got {type(text).__name__}")
         lease.outcome = self._running(lease).step(as_call(text))
         return lease.outcome
 
@@ -244,9 +246,11 @@ class Programme:
 
     def _running(self, lease: Lease) -> Any:
         if lease.session is None:
-            raise Refusal(BAD_REQUEST, f"slot {lease.env_idx} was not reset yet")
+            raise RequestRefusal(BAD_REQUEST, f"slot {lease.env_idx} was not reset yet")
         if lease.outcome is not None and lease.outcome.done:
-            raise Refusal(BAD_REQUEST, f"the episode of slot {lease.env_idx} is over ({lease.outcome.termination})")
+            raise RequestRefusal(
+                BAD_REQUEST, f"the episode of slot {lease.env_idx} is over ({lease.outcome.termination})"
+            )
         return lease.session
 
 
@@ -266,5 +270,5 @@ def state_now(lease: Lease) -> Mapping[str, Any]:
     """
     shown = lease.outcome or lease.opening
     if shown is None:
-        raise Refusal(BAD_REQUEST, f"slot {lease.env_idx} was not reset yet")
+        raise RequestRefusal(BAD_REQUEST, f"slot {lease.env_idx} was not reset yet")
     return shown.state

@@ -16,7 +16,7 @@ from intraskill.environments.remote.wire import (
     STALE_LEASE,
     TERMINATION_REASONS,
 )
-from intraskill.environments.serve.desk import NOT_FOUND, Lease, Programme, Refusal, is_number, state_now
+from intraskill.environments.serve.desk import NOT_FOUND, Lease, Programme, RequestRefusal, is_number, state_now
 from intraskill.environments.shopworld.render import render
 from intraskill.environments.shopworld.stock import CONTRACT
 
@@ -25,7 +25,7 @@ FOOTER_PARTS = 2
 MOST_DIGITS = 18
 
 
-class AgentGymDialect:
+class ServedAgentGym:
     """Answers requests; see `intraskill.environments.remote.wire`."""
 
     def __init__(self, programme: Programme) -> None:
@@ -49,7 +49,7 @@ class AgentGymDialect:
         if route == MANIFEST_ROUTE:
             return self._programme.manifest()
         if route not in self._gets:
-            raise Refusal(NOT_FOUND, f"there is no {route}")
+            raise RequestRefusal(NOT_FOUND, f"there is no {route}")
         return self._gets[route](self._slot(_number(query.get("env_idx", ""))))
 
     def post(self, route: str, body: Body) -> Any:
@@ -64,7 +64,7 @@ class AgentGymDialect:
         if route == "/close":
             return {"closed": desk.release(self._slot(body.get("env_idx")))}
         if route not in ("/reset", "/step"):
-            raise Refusal(NOT_FOUND, f"there is no {route}")
+            raise RequestRefusal(NOT_FOUND, f"there is no {route}")
         lease = self._slot(body.get("env_idx"))
         with lease.lock:
             return self._reset(lease, body) if route == "/reset" else self._step(lease, body)
@@ -75,10 +75,10 @@ class AgentGymDialect:
 
     def _slot(self, env_idx: object) -> Lease:
         if isinstance(env_idx, bool | float):
-            raise Refusal(BAD_REQUEST, f"env_idx must be a whole number, got {env_idx!r}")
+            raise RequestRefusal(BAD_REQUEST, f"env_idx must be a whole number, got {env_idx!r}")
         lease = self._programme.desk.find(env_idx)
         if lease is None:
-            raise Refusal(NOT_FOUND, f"there is no environment {env_idx!r}; create one")
+            raise RequestRefusal(NOT_FOUND, f"there is no environment {env_idx!r}; create one")
         return lease
 
     def _reset(self, lease: Lease, body: Body) -> list[Any]:
@@ -88,7 +88,7 @@ class AgentGymDialect:
     def _step(self, lease: Lease, body: Body) -> dict[str, Any]:
         text = body.get("action")
         if not isinstance(text, str):
-            raise Refusal(BAD_REQUEST, "action must be a text such as click[buy now]")
+            raise RequestRefusal(BAD_REQUEST, "action must be a text such as click[buy now]")
         outcome = self._programme.act(lease, spelled(text, state_now(lease)["actions"]))
         raw = outcome.parts["r_loose"] if outcome.done else 0.0
         return {"state": self._page(lease), "reward": raw, "done": outcome.done, "info": None}
@@ -107,7 +107,7 @@ def _number(value: object) -> object:
 
 def _instruction(lease: Lease) -> str:
     if lease.opening is None:
-        raise Refusal(BAD_REQUEST, f"environment {lease.env_idx} was not reset yet")
+        raise RequestRefusal(BAD_REQUEST, f"environment {lease.env_idx} was not reset yet")
     return lease.opening.request
 
 
@@ -125,7 +125,7 @@ def spelled(text: str, actions: Sequence[str]) -> str:
     return f"click[{same[0]}]" if len(same) == 1 else text
 
 
-class LeaseDialect:
+class ServedLease:
     """Answers requests; see `intraskill.environments.remote.wire`."""
 
     def __init__(self, programme: Programme) -> None:
@@ -147,7 +147,7 @@ class LeaseDialect:
             return self._programme.health()
         if route == MANIFEST_ROUTE:
             return self._programme.manifest()
-        raise Refusal(NOT_FOUND, f"there is no {route}")
+        raise RequestRefusal(NOT_FOUND, f"there is no {route}")
 
     def post(self, route: str, body: Body) -> Any:
         """Answer a POST.
@@ -156,10 +156,10 @@ class LeaseDialect:
             Refusal: 404 for an unknown route, 400 for a malformed request, 409 for a lease that is not held.
         """
         if route != SHOP_ROUTE:
-            raise Refusal(NOT_FOUND, f"there is no {route}")
+            raise RequestRefusal(NOT_FOUND, f"there is no {route}")
         action = self._actions.get(str(body.get("action")))
         if action is None:
-            raise Refusal(BAD_REQUEST, f"unknown action {body.get('action')!r}; use {', '.join(self._actions)}")
+            raise RequestRefusal(BAD_REQUEST, f"unknown action {body.get('action')!r}; use {', '.join(self._actions)}")
         return {"result": action(body)}
 
     def error(self, message: str) -> Any:
@@ -168,9 +168,11 @@ class LeaseDialect:
 
     def _reset(self, body: Body) -> dict[str, Any]:
         if body.get("include_private_goal"):
-            raise Refusal(BAD_REQUEST, "this server never sends goals; leave include_private_goal out, or false")
+            raise RequestRefusal(BAD_REQUEST, "this server never sends goals; leave include_private_goal out, or false")
         if body.get("interaction_mode", "single_turn") != "single_turn":
-            raise Refusal(BAD_REQUEST, f"interaction_mode {body['interaction_mode']!r} is not served; use single_turn")
+            raise RequestRefusal(
+                BAD_REQUEST, f"interaction_mode {body['interaction_mode']!r} is not served; use single_turn"
+            )
         programme, idx = self._programme, self._programme.number(body.get("idx"))
         lease, begun = programme.desk.take(), False
         try:
@@ -203,7 +205,9 @@ class LeaseDialect:
     def _terminate(self, body: Body) -> dict[str, Any]:
         reason = body.get("termination_reason")
         if reason not in TERMINATION_REASONS:
-            raise Refusal(BAD_REQUEST, f"unknown termination_reason {reason!r}; use {', '.join(TERMINATION_REASONS)}")
+            raise RequestRefusal(
+                BAD_REQUEST, f"unknown termination_reason {reason!r}; use {', '.join(TERMINATION_REASONS)}"
+            )
         lease = self._held(body)
         with lease.lock:
             return _step_reply(lease, self._programme.end(lease, reason), {})
@@ -211,13 +215,15 @@ class LeaseDialect:
     def _release(self, body: Body) -> dict[str, Any]:
         lease = self._held(body)
         if not self._programme.desk.release(lease):
-            raise Refusal(STALE_LEASE, f"slot {lease.env_idx} was released meanwhile")
+            raise RequestRefusal(STALE_LEASE, f"slot {lease.env_idx} was released meanwhile")
         return {"message": f"slot {lease.env_idx} is free"}
 
     def _held(self, body: Body) -> Lease:
         env_idx, lease_id = body.get("env_idx"), body.get("lease_id")
         if not is_number(env_idx) or not isinstance(lease_id, str):
-            raise Refusal(BAD_REQUEST, f"env_idx must be a number and lease_id a text, got {env_idx!r}, {lease_id!r}")
+            raise RequestRefusal(
+                BAD_REQUEST, f"env_idx must be a number and lease_id a text, got {env_idx!r}, {lease_id!r}"
+            )
         return self._programme.desk.held(env_idx, lease_id)
 
 

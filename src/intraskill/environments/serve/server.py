@@ -13,15 +13,15 @@ from urllib.parse import parse_qsl, urlsplit
 
 from intraskill.environments.protocol import boundary
 from intraskill.environments.remote.wire import BAD_REQUEST
-from intraskill.environments.serve.desk import SERVER_ERROR, Desk, Programme, Refusal
-from intraskill.environments.serve.dialects import AgentGymDialect, LeaseDialect
+from intraskill.environments.serve.desk import SERVER_ERROR, Desk, Programme, RequestRefusal
+from intraskill.environments.serve.dialects import ServedAgentGym, ServedLease
 from intraskill.environments.shopworld.world import Shop
 from intraskill.method.errors import ConfigError
 from intraskill.method.tasks import OPENED
 
-SERVED_DIALECTS: dict[str, Callable[[Programme], LeaseDialect | AgentGymDialect]] = {
-    "shopsim-lease": LeaseDialect,
-    "webshop-agentgym": AgentGymDialect,
+SERVED_DIALECTS: dict[str, Callable[[Programme], ServedLease | ServedAgentGym]] = {
+    "shopsim-lease": ServedLease,
+    "webshop-agentgym": ServedAgentGym,
 }
 MAX_BODY = 1 << 20
 MOST_DISCARDED = 1 << 26
@@ -122,7 +122,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    dialect: LeaseDialect | AgentGymDialect
+    dialect: ServedLease | ServedAgentGym
     protocol_version = "HTTP/1.1"
     timeout = IDLE_S
     disable_nagle_algorithm = True
@@ -157,7 +157,7 @@ class _Handler(BaseHTTPRequestHandler):
             try:
                 reply = act()
                 status = 200
-            except Refusal as refusal:
+            except RequestRefusal as refusal:
                 status, reply = refusal.status, self.dialect.error(str(refusal))
             payload = json.dumps(reply, ensure_ascii=False, allow_nan=False).encode()
         if crossing.fault is not None:
@@ -198,15 +198,15 @@ class _Handler(BaseHTTPRequestHandler):
         length = self._length()
         if length is None:
             self.close_connection = True
-            raise Refusal(BAD_REQUEST, "a POST states its length: Content-Length must be a number")
+            raise RequestRefusal(BAD_REQUEST, "a POST states its length: Content-Length must be a number")
         if length > MAX_BODY:
             self.close_connection = True
             self._discard()
-            raise Refusal(TOO_LARGE, f"the body has {length} bytes, and {MAX_BODY} are the most")
+            raise RequestRefusal(TOO_LARGE, f"the body has {length} bytes, and {MAX_BODY} are the most")
         try:
             found = json.loads(self.rfile.read(length) or b"{}")
         except (ValueError, RecursionError) as error:
-            raise Refusal(BAD_REQUEST, f"the body is not JSON that can be read ({error})") from error
+            raise RequestRefusal(BAD_REQUEST, f"the body is not JSON that can be read ({error})") from error
         if not isinstance(found, dict):
-            raise Refusal(BAD_REQUEST, f"the body must be a JSON object, got {type(found).__name__}")
+            raise RequestRefusal(BAD_REQUEST, f"the body must be a JSON object, got {type(found).__name__}")
         return found

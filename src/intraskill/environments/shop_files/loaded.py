@@ -48,7 +48,7 @@ class Loaded:
     notes: tuple[str, ...]
 
 
-class Ledger:
+class RowLedger:
     """Collects products, tasks, exclusions and notes while a file is read."""
 
     def __init__(self) -> None:

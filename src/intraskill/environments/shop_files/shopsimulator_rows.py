@@ -22,7 +22,7 @@ from intraskill.environments.shop_files.fields import (
     texts_of,
     variants,
 )
-from intraskill.environments.shop_files.loaded import Ledger, Loaded, features_of, goal_of, goal_options
+from intraskill.environments.shop_files.loaded import Loaded, RowLedger, features_of, goal_of, goal_options
 from intraskill.environments.shopworld.budget import budget_of
 from intraskill.environments.shopworld.catalogue import Product
 from intraskill.environments.shopworld.task import ShopTask
@@ -42,7 +42,7 @@ def load_shopsimulator(path: str | Path) -> Loaded:
     """
     rows = read_rows(path, "path")
     _check_kind(rows, path)
-    ledger, roles = Ledger(), dict[str, Split]()
+    ledger, roles = RowLedger(), dict[str, Split]()
     crossing: list[str] = []
     for number, row in enumerate(rows, start=1):
         name = text_of(row.get("asin")) if isinstance(row, Mapping) else ""
@@ -80,13 +80,13 @@ def _check_kind(rows: list[Any], path: str | Path) -> None:
     )
 
 
-def _role(tag: str, name: str, ledger: Ledger) -> Split:
+def _role(tag: str, name: str, ledger: RowLedger) -> Split:
     if tag not in _ROLES:
         ledger.note(f"tag {tag!r} is neither eval nor train, read as train" if tag else "no tag, read as train", name)
     return _ROLES.get(tag, "train")
 
 
-def _product(name: str, row: Mapping[str, Any], ledger: Ledger) -> Product:
+def _product(name: str, row: Mapping[str, Any], ledger: RowLedger) -> Product:
     title, attributes = text_of(row.get("title")), texts_of(row.get("attribute"))
     if not title:
         raise UnusableError("the title is blank")
@@ -107,7 +107,7 @@ def _product(name: str, row: Mapping[str, Any], ledger: Ledger) -> Product:
     )
 
 
-def _add_tasks(product: Product, row: Mapping[str, Any], split: Split, ledger: Ledger) -> None:
+def _add_tasks(product: Product, row: Mapping[str, Any], split: Split, ledger: RowLedger) -> None:
     instructions = structure_of(row.get("instructions"))
     items = [instructions] if isinstance(instructions, Mapping) else _items(instructions)
     if not items:
@@ -121,7 +121,7 @@ def _add_tasks(product: Product, row: Mapping[str, Any], split: Split, ledger: L
             ledger.exclude("task", name, reason)
 
 
-def _task(name: str, product: Product, row: Mapping[str, Any], item: object, ledger: Ledger) -> ShopTask:
+def _task(name: str, product: Product, row: Mapping[str, Any], item: object, ledger: RowLedger) -> ShopTask:
     if not isinstance(item, Mapping):
         raise UnusableError(f"the instruction is a {type(item).__name__}, not an object")
     instruction, simple = text_of(item.get("instruction")), text_of(item.get("instruction_simple"))
@@ -137,7 +137,7 @@ def _task(name: str, product: Product, row: Mapping[str, Any], item: object, led
     return ShopTask(name, instruction, request, persona, user, goal, features_of(product, goal, bool(persona)))
 
 
-def _budget(name: str, item: Mapping[str, Any], ledger: Ledger) -> float | None:
+def _budget(name: str, item: Mapping[str, Any], ledger: RowLedger) -> float | None:
     """``price_upper`` where it is given and above 0, else what the full instruction says, else the short one."""
     given = item.get("price_upper")
     if text_of(given) and not _is_nothing(given):

@@ -20,7 +20,7 @@ from intraskill.environments.shop_files.fields import (
     texts_of,
     variants,
 )
-from intraskill.environments.shop_files.loaded import Ledger, Loaded, features_of, goal_of, goal_options
+from intraskill.environments.shop_files.loaded import Loaded, RowLedger, features_of, goal_of, goal_options
 from intraskill.environments.shopworld.catalogue import Product
 from intraskill.environments.shopworld.task import ShopTask
 from intraskill.method.errors import ConfigError
@@ -54,7 +54,7 @@ def load_webshop(
     spoken = None if human is None else read_mapping(human, "human")
     if spoken is not None and human is not None:
         _check_entries(spoken, human, "human", list)
-    ledger = Ledger()
+    ledger = RowLedger()
     _add_products(read_rows(items, "items"), entries, items, ledger)
     wanted = list(_spoken(spoken) if spoken is not None else _written(entries))
     asked = {product_id for _, product_id, _ in wanted}
@@ -81,7 +81,7 @@ def _check_entries(entries: Mapping[str, Any], path: str | Path, what: str, kind
         )
 
 
-def _add_products(rows: list[Any], entries: Mapping[str, Any], path: str | Path, ledger: Ledger) -> None:
+def _add_products(rows: list[Any], entries: Mapping[str, Any], path: str | Path, ledger: RowLedger) -> None:
     products = [row.get("product", row) if isinstance(row, Mapping) else row for row in rows]
     if not any(isinstance(row, Mapping) and "asin" in row and ("name" in row or "Title" in row) for row in products):
         first = ", ".join(list(products[0])[:6]) if isinstance(products[0], Mapping) else "none"
@@ -101,7 +101,7 @@ def _add_products(rows: list[Any], entries: Mapping[str, Any], path: str | Path,
             ledger.exclude("row", name or f"row {number}", reason)
 
 
-def _product(name: str, row: Mapping[str, Any], entry: object, ledger: Ledger) -> Product:
+def _product(name: str, row: Mapping[str, Any], entry: object, ledger: RowLedger) -> Product:
     title = text_of(row.get("name") or row.get("Title"))
     if not title:
         raise UnusableError("the name is blank")
@@ -124,7 +124,7 @@ def _product(name: str, row: Mapping[str, Any], entry: object, ledger: Ledger) -
     )
 
 
-def _price(name: str, row: Mapping[str, Any], ledger: Ledger) -> float:
+def _price(name: str, row: Mapping[str, Any], ledger: RowLedger) -> float:
     """The mean of the range, which is the mean of the published server's draw; 100 where none is given, as there."""
     pricing = prices_of(row.get("pricing"))
     if pricing is None:

@@ -23,7 +23,7 @@ class Fate(StrEnum):
     NON_POSITIVE = "non_positive"
     BUDGET_EXCLUDED = "budget_excluded"
     SLOT_LOSER = "slot_loser"
-    FIREWALL = "rejected_by_firewall"
+    LEAK_FILTER = "rejected_by_firewall"
     NO_PROPOSAL = "no_proposal"
     HELD_AT_FLOOR = "held_at_floor"
     WAITING = "waiting"

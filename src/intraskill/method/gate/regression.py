@@ -87,7 +87,7 @@ class LeastSquares:
         return t_quantile(0.5 + CONFIDENCE / 2, self.degrees) * self.se_P
 
 
-def take_apart(design_NP: Vector, names: Sequence[str], task_ids: Sequence[str], covariance: Covariance) -> Basis:
+def factorize(design_NP: Vector, names: Sequence[str], task_ids: Sequence[str], covariance: Covariance) -> Basis:
     """Audit a design and decompose it.
 
     Args:
@@ -308,7 +308,7 @@ class Regression:
         """Take the design of one component apart: chunks first, then nuisance columns."""
         columns = self.columns(part)
         design_NP = np.column_stack([self.design_NJ, *columns.values()]) if columns else self.design_NJ
-        return take_apart(design_NP, (*self.chunk_ids, *columns), self.task_ids, self.chosen_covariance)
+        return factorize(design_NP, (*self.chunk_ids, *columns), self.task_ids, self.chosen_covariance)
 
     def fits(self) -> dict[str, tuple[Basis, LeastSquares]]:
         """Fit every component; components that share the main one's design share its decomposition."""
@@ -341,7 +341,7 @@ def audit_masks(masks: Mapping[str, Sequence[Visible]], chunk_ids: Sequence[Chun
     if estimator != "paired_ols":
         names, design_NP = (*names, "intercept"), np.column_stack([design_NJ, np.ones(len(rows))])
     several = len(masks) != len(rows)
-    take_apart(design_NP, names, tuple(task_id for task_id, _ in rows), "CR3" if several else "HC3")
+    factorize(design_NP, names, tuple(task_id for task_id, _ in rows), "CR3" if several else "HC3")
 
 
 def fit_contributions(pairs: Pairs) -> Contributions:

@@ -1,11 +1,11 @@
-"""The firewall: code that refuses chunks which leak a task, a goal or control text (method §1.2).
+"""The leak filter: code that refuses chunks which leak a task, a goal or control text (method §1.2).
 
 A chunk may hold a transferable procedure, never a product, a task, an answer, a held-out instruction, or text
 that speaks to the model's own machinery. Every rejection names the rule and the exact span as it stands. Disguises
-are undone first (`firewall_text`, `firewall_undone`); leaks are found as runs of words, as sets of rare words in any
-order (`firewall_leaks`), as amounts (`firewall_prices`) and as patterns (`firewall_patterns`), commands by what they do
-(`firewall_commands`), and what is said in another language is refused for that (`firewall_language`). What stands side
-by side is also read together (`firewall_together`).
+are undone first (`text`, `undone`); leaks are found as runs of words, as sets of rare words in any
+order (`index`), as amounts (`rules`) and as patterns (`rules`), commands by what they do
+(`rules`), and what is said in another language is refused for that (`language`). What stands side
+by side is also read together (`together`).
 """
 
 import re
@@ -31,8 +31,8 @@ _KEPT = 1024  # texts whose pieces are kept: a round inspects the same ones side
 
 
 @dataclass(frozen=True, slots=True)
-class FirewallRule:
-    """Limits of the firewall; where words are counted, two Han characters count as one.
+class LeakRule:
+    """Limits of the leak filter; where words are counted, two Han characters count as one.
 
     Attributes:
         max_chars: size cap of a chunk's title and body together, and of a proposal's reason, in characters.
@@ -63,10 +63,11 @@ class FirewallRule:
     def __post_init__(self) -> None:
         if min(self.max_chars, self.max_chunks, self.ngram - 1, self.title_run - 1, self.bag - 2) < 1:
             raise ConfigError(
-                "firewall: max_chars and max_chunks must be at least 1, ngram and title_run at least 2, bag at least 3"
+                "leak filter: max_chars and max_chunks must be at least 1, ngram and title_run at least 2, "
+                "bag at least 3"
             )
         if not all(0 < share <= 1 for share in (self.pieces_share, self.copy_share, self.common_share)):
-            raise ConfigError("firewall: pieces_share, copy_share and common_share must lie in (0, 1]")
+            raise ConfigError("leak filter: pieces_share, copy_share and common_share must lie in (0, 1]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +107,11 @@ class Rejection:
 
 
 @dataclass(frozen=True)
-class Firewall:
+class LeakFilter:
     """Checks chunks against secrets; its indexes are built once."""
 
     secrets: Secrets = field(default_factory=Secrets)
-    rule: FirewallRule = field(default_factory=FirewallRule)
+    rule: LeakRule = field(default_factory=LeakRule)
 
     def inspect(self, chunk: Chunk, others: Iterable[Chunk] = ()) -> tuple[Rejection, ...]:
         """Return every broken rule with its first span; empty means that the chunk may enter the pool.

@@ -1,4 +1,4 @@
-"""Which language a text is in, as far as the firewall needs it: is there a clause that no reader of the skill wrote?
+"""Which language a text is in, as far as the leak filter needs it: is there a clause that no reader of the skill wrote?
 
 Commands and secrets pass every other rule in translation. A clause is foreign when its frequent words are those of
 another language and hardly English ones, when most of its words carry accents, when a long stretch holds no English

@@ -3,7 +3,7 @@
 A lesson tells how a task is done. A command speaks of the reader's own instructions, rules or safety, lets a page give
 orders, asks to reveal or send, pretends that the skill ended, waits for a trigger to disobey, or speaks to the
 analysts and the gate. Patterns read folded text, with typing errors of their words corrected; the shortest form
-("ignore … instructions") is also looked for in the letters alone, and in the readings of `firewall_undone`.
+("ignore … instructions") is also looked for in the letters alone, and in the readings of `undone`.
 """
 
 import re
@@ -280,7 +280,7 @@ LAYOUT = tuple(
         r"\|[^|\n]*\|[^|\n]*\||\|\s*:?-{2,}|(?:^|\n)---",
     )
 )
-"""Markup, unless it stands in a code block or is a small table (`firewall_layout`)."""
+"""Markup, unless it stands in a code block or is a small table (`rules`)."""
 _FUNCTION_CALL = re.compile(
     r"\b(?:search|click|buy|terminate|finish|think|answer|open|select)(?:\s*\[|\()|(?:搜索|点击|购买)\s*\["
 )

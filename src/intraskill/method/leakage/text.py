@@ -1,4 +1,4 @@
-"""How the firewall reads text: folded to plain letters, with a way back to the text as it stands.
+"""How the leak filter reads text: folded to plain letters, with a way back to the text as it stands.
 
 Folding undoes disguises: compatibility forms, accents, case, invisible characters, letters of other alphabets that
 look Latin. Two readings follow. Words: Latin words, numbers, single Han characters. Squashed: letters and digits

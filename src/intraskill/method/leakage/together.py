@@ -3,7 +3,7 @@
 A piece is what one sentence holds of a private text. A text is given away when the pieces of different chunks hold all
 of its rare words, however strewn; when solid pieces, each two rare words or more, or a number, hold most of them; or
 when a run of its words goes on from the end of one chunk's sentence at the start of another one's. One sentence needs
-less (`firewall_leaks`): the chunks of a pool hold, all together, some words of a great many private texts.
+less (`index`): the chunks of a pool hold, all together, some words of a great many private texts.
 """
 
 import math

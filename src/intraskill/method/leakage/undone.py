@@ -1,6 +1,6 @@
 """What else a text may say: read backwards, by its initials, shifted along the alphabet, decoded.
 
-`firewall_text` folds single characters, so a span can be shown as it stands. The readings here turn the whole text
+`text` folds single characters, so a span can be shown as it stands. The readings here turn the whole text
 into another one, which commands and leaks are looked for in as well; their spans are of the reading.
 """
 

@@ -1,6 +1,6 @@
 """When two texts say the same: equal words after small change, and nothing decisive that differs.
 
-A text becomes a set of terms: its words, folded as the firewall reads them (case, accents and look-alike letters do
+A text becomes a set of terms: its words, folded as the leak filter reads them (case, accents and look-alike letters do
 not count), without plural s, filler words and the labels of a chunk; written numbers as digits, but not those that only
 count steps; Han text as pairs of neighbouring characters. Two texts are alike when the share of terms that they have in
 common (Jaccard) reaches `THRESHOLD`, and when they agree in what turns a rule round: numbers, negations and words of

@@ -42,9 +42,9 @@ class Ranks:
         control: group of the messages.
     """
 
-    def __init__(self, launch: Launch, knobs: DistributedConfig, *, cuda: bool) -> None:
+    def __init__(self, launch: Launch, options: DistributedConfig, *, cuda: bool) -> None:
         self.rank, self.size, self.local_rank = launch.rank, launch.size, launch.local_rank
-        self.strategy = strategy_of(knobs, launch)
+        self.strategy = strategy_of(options, launch)
         self.told: str | None = None
         if cuda:
             torch.cuda.set_device(self.local_rank)
@@ -54,7 +54,7 @@ class Ranks:
             )
         # accelerate launch --use_fsdp lets transformers load weights on rank 0 only; nobody would spread them here.
         os.environ["FSDP_CPU_RAM_EFFICIENT_LOADING"] = "false"
-        limit = timedelta(seconds=knobs.timeout_s)
+        limit = timedelta(seconds=options.timeout_s)
         try:
             store, _, _ = next(iter(rendezvous("env://", timeout=limit)))
         except (ValueError, KeyError) as error:
@@ -66,7 +66,7 @@ class Ranks:
         self._watch = _Watch(self, PrefixStore("intraskill", store.clone()))
         with self.naming_who_failed():
             dist.init_process_group(backend, store=store, rank=self.rank, world_size=self.size, timeout=limit)
-            self.control = dist.new_group(backend="gloo", timeout=timedelta(seconds=knobs.patience_s))
+            self.control = dist.new_group(backend="gloo", timeout=timedelta(seconds=options.patience_s))
         self._watch.start()
 
     def broadcast(self, message: Any) -> Any:
@@ -200,14 +200,14 @@ _joined: list[Ranks] = []
 
 
 @contextmanager
-def joined(knobs: DistributedConfig, *, cuda: bool) -> Iterator[Ranks]:
+def joined(options: DistributedConfig, *, cuda: bool) -> Iterator[Ranks]:
     """Meet the other processes of this launch, and end with them, whatever ends the block.
 
     Raises:
         ConfigError: without a launcher's environment, or when the config wants one process.
         RankError: when another process failed.
     """
-    ranks = Ranks(launched(), knobs, cuda=cuda)
+    ranks = Ranks(launched(), options, cuda=cuda)
     _joined.append(ranks)
     try:
         yield ranks

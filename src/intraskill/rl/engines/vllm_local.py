@@ -15,7 +15,7 @@ from intraskill.config.learning import TESTED_VERSION, VllmConfig
 from intraskill.method.errors import ConfigError, EngineError
 from intraskill.rl.engines.stateless import ActionRequest, SamplingSettings, StatelessConversations, generation_of
 from intraskill.rl.engines.vllm_server import ServerSettings, VllmServerEngine, check_version
-from intraskill.rl.engines.weight_sync import PROBE_SEED, PROBE_TOKENS, EngineProbe, HotSwap, Version
+from intraskill.rl.engines.weight_sync import PROBE_SEED, PROBE_TOKENS, EngineProbe, HotSwap, ServedVersion
 from intraskill.rl.policy import Engine, Generation, Policy
 
 LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
@@ -98,7 +98,9 @@ class VllmEngine:
                 raise EngineError("no weights are served: call serve first, and do not go on after a failed swap")
             return self._ask(requests, self._sampling, version)
 
-    def _ask(self, requests: Sequence[ActionRequest], sampling: SamplingSettings, version: Version) -> list[Generation]:
+    def _ask(
+        self, requests: Sequence[ActionRequest], sampling: SamplingSettings, version: ServedVersion
+    ) -> list[Generation]:
         from vllm import SamplingParams
 
         settings = [
@@ -117,14 +119,14 @@ class VllmEngine:
         answers = self._llm.generate(prompts, settings, use_tqdm=False, lora_request=self._adapter(version))
         return [_generation(answer.outputs[0], sampling) for answer in answers]
 
-    def _adapter(self, version: Version) -> Any:
+    def _adapter(self, version: ServedVersion) -> Any:
         if not self._lora_rank:
             return None
         from vllm.lora.request import LoRARequest
 
         return LoRARequest(version.name, version.number, str(version.directory))
 
-    def _load(self, version: Version) -> None:
+    def _load(self, version: ServedVersion) -> None:
         if self._llm is None:
             self._llm = self._start(self._directory if self._lora_rank else version.directory)
         elif not self._lora_rank:
@@ -133,11 +135,11 @@ class VllmEngine:
         if self._lora_rank:
             self._llm.llm_engine.add_lora(self._adapter(version))
 
-    def _unload(self, version: Version) -> None:
+    def _unload(self, version: ServedVersion) -> None:
         if self._lora_rank:
             self._llm.llm_engine.remove_lora(version.number)
 
-    def _verify(self, version: Version) -> None:
+    def _verify(self, version: ServedVersion) -> None:
         request = ActionRequest(self.probe.prompt_ids, PROBE_SEED, version.name)
         self.probe.check(self._ask([request], self._probing, version)[0], f"vLLM ({version.name})")
 
@@ -234,22 +236,22 @@ def vllm_engine_of(rollout: RolloutKnobs, policy: Policy, directory: Path) -> En
     """
     stop_id = int(policy.tokenizer.eos_token_id)
     sampling = SamplingSettings(stop_id, rollout.temperature, rollout.max_new_tokens, rollout.max_context)
-    knobs = rollout.vllm
+    vllm = rollout.vllm
     if rollout.engine == "vllm":
         return VllmEngine(
             policy,
             directory,
             sampling,
-            options=knobs.options,
-            expected=knobs.version,
-            tolerance=knobs.probe_tolerance,
+            options=vllm.options,
+            expected=vllm.version,
+            tolerance=vllm.probe_tolerance,
         )
-    settings = ServerSettings(knobs.served_model, knobs.version, knobs.api_key_env, knobs.patience_s, rollout.batch)
+    settings = ServerSettings(vllm.served_model, vllm.version, vllm.api_key_env, vllm.patience_s, rollout.batch)
     return VllmServerEngine(
         policy,
-        knobs.urls,
+        vllm.urls,
         sampling,
         settings=settings,
-        adapter_dir=Path(knobs.adapter_dir) if knobs.adapter_dir else None,
-        tolerance=knobs.probe_tolerance,
+        adapter_dir=Path(vllm.adapter_dir) if vllm.adapter_dir else None,
+        tolerance=vllm.probe_tolerance,
     )

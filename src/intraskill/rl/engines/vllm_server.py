@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from intraskill.config.learning import TESTED_VERSION
 from intraskill.method.errors import ConfigError, EngineError, offenders
 from intraskill.rl.engines.stateless import ActionRequest, SamplingSettings, StatelessConversations, generation_of
-from intraskill.rl.engines.weight_sync import PROBE_SEED, PROBE_TOKENS, EngineProbe, HotSwap, Version
+from intraskill.rl.engines.weight_sync import PROBE_SEED, PROBE_TOKENS, EngineProbe, HotSwap, ServedVersion
 from intraskill.rl.policy import Generation, Policy
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ class VllmClient:
         models = self._send("GET", "/v1/models")
         return base_model_of(models, self.settings.served_model, self.sampling.max_context, self.name)
 
-    def load(self, version: Version) -> None:
+    def load(self, version: ServedVersion) -> None:
         """Make the server know an adapter.
 
         Raises:
@@ -216,7 +216,7 @@ class VllmClient:
                 "policy.path, and --max-lora-rank at least policy.lora_rank"
             ) from None
 
-    def unload(self, version: Version) -> None:
+    def unload(self, version: ServedVersion) -> None:
         """Let the server forget an adapter; one that it does not know is forgotten already."""
         try:
             self._send("POST", "/v1/unload_lora_adapter", {"lora_name": version.name})
@@ -395,7 +395,7 @@ class VllmServerEngine:
             raise EngineError("no weights are served: call serve first, and do not go on after a failed swap")
         return list(self._pool.map(lambda request: self._ask(request, version), requests))
 
-    def _ask(self, request: ActionRequest, version: Version) -> Generation:
+    def _ask(self, request: ActionRequest, version: ServedVersion) -> Generation:
         """Sample one action; a server that was restarted meanwhile is admitted again first."""
         lane = request.lane
         for _ in range(_RESTARTS):
@@ -409,22 +409,22 @@ class VllmServerEngine:
                         self._check(lane, version)
         raise self._forgetful(lane)
 
-    def _load(self, version: Version) -> None:
+    def _load(self, version: ServedVersion) -> None:
         list(self._pool.map(lambda lane: self._bring(lane, version), range(len(self._clients))))
 
-    def _verify(self, version: Version) -> None:
+    def _verify(self, version: ServedVersion) -> None:
         for lane in range(len(self._clients)):
             self._check(lane, version)
 
-    def _unload(self, version: Version) -> None:
+    def _unload(self, version: ServedVersion) -> None:
         list(self._pool.map(lambda client: client.unload(version), self._clients))
 
-    def _bring(self, lane: int, version: Version) -> None:
+    def _bring(self, lane: int, version: ServedVersion) -> None:
         """Check a server and load the adapter there."""
         self._clients[lane].admit()
         self._clients[lane].load(version)
 
-    def _check(self, lane: int, version: Version) -> None:
+    def _check(self, lane: int, version: ServedVersion) -> None:
         """Probe a server; only then do waiting threads see that it was admitted."""
         client = self._clients[lane]
         request = ActionRequest(self.probe.prompt_ids, PROBE_SEED, version.name)

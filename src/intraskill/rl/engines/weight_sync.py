@@ -85,7 +85,7 @@ class EngineProbe:
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class ServedVersion:
     """One state of the policy's weights as an engine knows it.
 
     Attributes:
@@ -116,11 +116,11 @@ class HotSwap:
         policy: Policy,
         root: Path,
         *,
-        load: Callable[[Version], None],
-        unload: Callable[[Version], None],
-        verify: Callable[[Version], None],
+        load: Callable[[ServedVersion], None],
+        unload: Callable[[ServedVersion], None],
+        verify: Callable[[ServedVersion], None],
     ) -> None:
-        self.current: Version | None = None
+        self.current: ServedVersion | None = None
         self._policy, self._root = policy, root
         self._load, self._unload, self._verify = load, unload, verify
         self._life = secrets.token_hex(4)
@@ -140,14 +140,14 @@ class HotSwap:
             shutil.rmtree(old.directory, ignore_errors=True)
         self.current, self._served = new, checkpoint
 
-    def _write(self) -> Version:
+    def _write(self) -> ServedVersion:
         self._number += 1
         name = f"policy-v{self._number}-{self._life}"
         aside, directory = self._root / f"{name}.partial", self._root / name
         aside.mkdir(parents=True)
         _save(self._policy, aside)
         os.replace(aside, directory)
-        return Version(self._number, name, directory)
+        return ServedVersion(self._number, name, directory)
 
 
 def _save(policy: Policy, directory: Path) -> None:

@@ -81,7 +81,7 @@ FACTS = {
     "fdr": "rate",
     "effect": "effect",
 }
-"""Knobs of the section ``gate`` that a refit may set, and the fact that each becomes."""
+"""Options of the section ``gate`` that a refit may set, and the fact that each becomes."""
 
 
 def refit(path: Path, changes: Mapping[str, Any], out: Path | None = None) -> tuple[Validation, Findings, Path]:
@@ -89,11 +89,11 @@ def refit(path: Path, changes: Mapping[str, Any], out: Path | None = None) -> tu
 
     Args:
         path: ``pairs.parquet`` of a gate.
-        changes: knobs of the section ``gate`` by name; those of `FACTS` only.
+        changes: options of the section ``gate`` by name; those of `FACTS` only.
         out: where to write; a directory beside ``path`` by default, named by the changes.
 
     Raises:
-        ConfigError: for a knob that the rows have already fixed, or a value that makes no sense.
+        ConfigError: for a option that the rows have already fixed, or a value that makes no sense.
         ArtifactError: when ``path`` is not the file of a gate, or ``out`` holds the results of another one.
         PairingError: when its rows are not pairs, each kind by name.
         SplitError: for a row of another split.

@@ -26,7 +26,7 @@ OPENABLE_WITHIN = 60  # three pages of 20: search, two turns, open, at most thre
 
 
 @dataclass(frozen=True, slots=True)
-class Preset:
+class MarketPreset:
     """Size of a market.
 
     Attributes:
@@ -43,7 +43,11 @@ class Preset:
     lines: int = 0
 
 
-PRESETS = {"tiny": Preset(8, 120, 60), "small": Preset(16, 1440, 1200), "paper": Preset(144, 22800, 4526, lines=4)}
+PRESETS = {
+    "tiny": MarketPreset(8, 120, 60),
+    "small": MarketPreset(16, 1440, 1200),
+    "paper": MarketPreset(144, 22800, 4526, lines=4),
+}
 
 
 def generate(language: str, preset: str, seed: int) -> tuple[Catalogue, tuple[ShopTask, ...]]:
@@ -68,7 +72,7 @@ def generate(language: str, preset: str, seed: int) -> tuple[Catalogue, tuple[Sh
     return catalogue, tuple(market.tasks())
 
 
-def _items(words: Words, size: Preset, seed: int) -> Mapping[str, Item]:
+def _items(words: Words, size: MarketPreset, seed: int) -> Mapping[str, Item]:
     """Generate the goods: some nouns are common, some rare, and their quotas add up to the preset."""
     drawn = Draws(seed, "nouns").sample(words.nouns, size.nouns)
     nouns = [noun for kind in drawn for noun in lines_of(kind, words, size.lines)]
@@ -89,7 +93,7 @@ class _Market:
     items: Mapping[str, Item]
     catalogue: Catalogue
     index: SearchIndex
-    size: Preset
+    size: MarketPreset
     seed: int
 
     def tasks(self) -> list[ShopTask]:

@@ -81,7 +81,7 @@ class Noun:
 
 
 @dataclass(frozen=True, slots=True)
-class Domain:
+class MarketDomain:
     """A department of the shop; prices in currency units."""
 
     name: str
@@ -102,7 +102,7 @@ class Words:
     """
 
     language: str
-    domains: tuple[Domain, ...]
+    domains: tuple[MarketDomain, ...]
     nouns: tuple[Noun, ...]
     package: Axis
     brands: tuple[str, ...]
@@ -113,7 +113,7 @@ class Words:
 def words_of(language: str) -> Words:
     """Return the tables of ``en`` or ``zh``, read once."""
     phrases, goods = (_read(f"{kind}_{language}.yaml") for kind in ("words", "goods"))
-    domains = tuple(Domain(entry["name"], (entry["price"][0], entry["price"][1])) for entry in goods)
+    domains = tuple(MarketDomain(entry["name"], (entry["price"][0], entry["price"][1])) for entry in goods)
     nouns = tuple(
         _noun(noun, aisle, i, entry, phrases["colors"])
         for i, entry in enumerate(goods)

@@ -15,7 +15,7 @@ from intraskill.method.randomness import shuffled, uniform
 
 
 @dataclass(frozen=True, slots=True)
-class Domain:
+class PlainDomain:
     """One department.
 
     Attributes:
@@ -39,7 +39,7 @@ BRANDS = (
 )  # fmt: skip
 
 DOMAINS = (
-    Domain(
+    PlainDomain(
         "clothing",
         {"outerwear": ("jacket", "coat", "hoodie"), "basics": ("shirt", "sweater", "trousers")},
         {
@@ -50,7 +50,7 @@ DOMAINS = (
         },
         ("small", "medium", "large"),
     ),
-    Domain(
+    PlainDomain(
         "kitchen",
         {"drinkware": ("mug", "bottle", "teapot"), "cookware": ("pan", "kettle", "bowl")},
         {
@@ -61,7 +61,7 @@ DOMAINS = (
         },
         ("mini", "regular", "jumbo"),
     ),
-    Domain(
+    PlainDomain(
         "home",
         {"bedding": ("blanket", "pillow", "duvet"), "decor": ("lamp", "rug", "clock")},
         {
@@ -72,7 +72,7 @@ DOMAINS = (
         },
         ("single", "double", "king"),
     ),
-    Domain(
+    PlainDomain(
         "outdoor",
         {"camping": ("tent", "backpack", "lantern"), "sports": ("helmet", "gloves", "sneakers")},
         {
@@ -158,7 +158,7 @@ CONFLICT_RATE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Preset:
+class PlainPreset:
     """Size of a world: head nouns, products per head noun, tasks."""
 
     types: int
@@ -166,7 +166,7 @@ class Preset:
     tasks: int
 
 
-PRESETS = {"tiny": Preset(12, 10, 60), "small": Preset(24, 60, 1200)}
+PRESETS = {"tiny": PlainPreset(12, 10, 60), "small": PlainPreset(24, 60, 1200)}
 
 
 def generate(preset: str, seed: int) -> tuple[Catalogue, tuple[ShopTask, ...]]:
@@ -204,7 +204,7 @@ def _pick(options: Sequence[str], seed: int, *where: str | int) -> str:
     return options[int(uniform(seed, *where) * len(options))]
 
 
-def _family(seed: int, entry: tuple[Domain, str, str], ids: list[str]) -> list[Product]:
+def _family(seed: int, entry: tuple[PlainDomain, str, str], ids: list[str]) -> list[Product]:
     """Near-duplicates of one head noun; a price trap is a dearer twin of the product before it."""
     domain, aisle, noun = entry
     products: list[Product] = []
@@ -234,7 +234,9 @@ def _trap(twin: Product, product_id: str, seed: int) -> Product:
     return replace(twin, id=product_id, price=float(round(twin.price * factor)), axes=axes)
 
 
-def _axes(domain: Domain, base: float, seed: int, where: tuple[str, str, int]) -> dict[str, tuple[OptionValue, ...]]:
+def _axes(
+    domain: PlainDomain, base: float, seed: int, where: tuple[str, str, int]
+) -> dict[str, tuple[OptionValue, ...]]:
     """One axis in 74 % of products, two in 26 %; a size axis varies the price in half of them."""
     draw = uniform(seed, "axes", *where)
     axes: dict[str, tuple[OptionValue, ...]] = {}

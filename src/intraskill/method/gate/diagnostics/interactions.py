@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from intraskill.method.errors import RankDeficientError
 from intraskill.method.gate.pairs import Pairs, Vector
-from intraskill.method.gate.regression import take_apart
+from intraskill.method.gate.regression import factorize
 from intraskill.method.randomness import child_seed
 from intraskill.method.skill.skill import ChunkId
 
@@ -76,7 +76,7 @@ def screen_interactions(
     """
     if len(pairs.chunk_ids) < 2:
         return _nothing_to_screen(alarm_rate, ())
-    basis = take_apart(pairs.design_NJ, pairs.chunk_ids, pairs.task_ids, "CR3")
+    basis = factorize(pairs.design_NJ, pairs.chunk_ids, pairs.task_ids, "CR3")
     screened, rest = _split(pairs)
     if not screened:
         return _nothing_to_screen(alarm_rate, rest)
