@@ -1,4 +1,4 @@
-"""The tables of docs/statistics.md, each between two markers: every number from a CSV of docs/results or the planner.
+"""The tables of docs/gate.md, each between two markers: every number from a CSV of docs/results or the planner.
 
 python scripts/statistics_tables.py           # rewrites the tables in place; a test checks that nothing changes
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 from intraskill.method.gate.power import GateDesign, smallest_effect, standard_errors
 
 ROOT = Path(__file__).parents[1]
-DOCUMENT = ROOT / "docs" / "statistics.md"
+DOCUMENT = ROOT / "docs" / "gate.md"
 RESULTS = ROOT / "docs" / "results"
 Row = dict[str, str]
 WORLDS = ("published", "published, still checkpoint", "lower correlation", "graded reward", "rare success")

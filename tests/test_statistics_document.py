@@ -1,4 +1,4 @@
-"""docs/statistics.md: its tables are those of the result files, and the worlds behind them are what they say."""
+"""docs/gate.md: its tables are those of the result files, and the worlds behind them are what they say."""
 
 import importlib
 import re
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
-DOCUMENT = ROOT / "docs" / "statistics.md"
+DOCUMENT = ROOT / "docs" / "gate.md"
 EXACT = 1e-12
 FOUR_SIGMA = 4.0
 
