@@ -1,19 +1,16 @@
-"""What the documents say is true: examples run; links, paths, modules, commands and options exist."""
+"""What the documents say is true: examples run; links, paths, modules, commands and experiments exist."""
 
 import doctest
 import re
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from intraskill.cli import main
-from intraskill.config.config import Config, flatten
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 MOST_LINES = 150
-FILES = (".md", ".json", ".jsonl", ".csv")
 EACH = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -39,15 +36,6 @@ def test_every_anchor_leads_to_a_heading(path: Path) -> None:
 def test_every_path_that_a_document_names_exists(path: Path) -> None:
     named = re.findall(r"`((?:src|scripts|tests|docs|configs)/[\w./-]+)`", path.read_text(encoding="utf-8"))
     assert [name for name in named if not (ROOT / name).exists()] == []
-
-
-@EACH
-def test_every_option_that_a_document_names_exists(path: Path) -> None:
-    known = flatten(Config())
-    sections = "|".join({name.split(".")[0] for name in known if "." in name})
-    words = rf"(?<![\w./-])((?:{sections})\.[a-z_.]+[a-z])(?![\w/-])"
-    named = [name for name in re.findall(words, path.read_text(encoding="utf-8")) if not name.endswith(FILES)]
-    assert [name for name in named if not _is_option(name, known)] == []
 
 
 @EACH
@@ -87,10 +75,3 @@ def _anchors(path: Path) -> set[str]:
     text = re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
     headings = re.findall(r"^#{1,6} (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
-def _is_option(name: str, known: Mapping[str, object]) -> bool:
-    """Whether a name is an option, or stands under one that is a mapping, such as ``env.options.page_size``."""
-    return name in known or any(
-        isinstance(value, dict) and name.startswith(f"{option}.") for option, value in known.items()
-    )
