@@ -20,7 +20,7 @@ def add(verb: Verb, compose: Compose) -> None:
 
     parser = verb("coldstart", "write the first skill from recorded or fresh trajectories, and stop", run)
     parser.add_argument(
-        "--trajectories", metavar="FILE", help="JSON lines, see docs/trace2skill.md (default: fresh ones)"
+        "--trajectories", metavar="FILE", help="JSON lines, see docs/proposers.md (default: fresh ones)"
     )
     parser.add_argument("--out", required=True, metavar="DIR", help="where to write; the same command continues there")
 

@@ -123,7 +123,7 @@ def _without_policy(config: Config, trajectories: Path, monitor: Monitor | None)
     check(config)
     root = Path(config.run_dir)
     if not trajectories.is_file():
-        raise ConfigError(f"there is no file of trajectories {trajectories}; give JSON lines, see docs/trace2skill.md")
+        raise ConfigError(f"there is no file of trajectories {trajectories}; give JSON lines, see docs/proposers.md")
     content = hashlib.sha256(trajectories.read_bytes()).hexdigest()
     environment, learner = environment_of(config), AbsentPolicy()
     shown = monitor or Silence()

@@ -52,7 +52,7 @@ VALUED = 96
 
 @dataclass(frozen=True, slots=True)
 class ShopOptions:
-    """How streams are made; see docs/editor_domains.md.
+    """How streams are made; see docs/skill_alpha.md.
 
     Attributes:
         seed: world to learn from; the world of evaluation is 50 further on.
@@ -236,7 +236,7 @@ class ShopDomain:
 
 
 def shop(config: Config, root: Path) -> Workbench:
-    """Return shops, the shipped tiny policy that shops in them, and what they pay; docs/editor_domains.md.
+    """Return shops, the shipped tiny policy that shops in them, and what they pay; docs/skill_alpha.md.
 
     Builds no world and loads no weights before they are needed.
 

@@ -5,7 +5,7 @@ The published rule, ``positive_topk`` (`GateRule`):
 1. In a slot the new side wins when Σ β̂(adds) > Σ β̂(removes); a tie keeps the old side. DELETE is the same inequality
    with nothing on the new side. Among several new sides the largest sum wins. The sum of a MERGE's or SPLIT's several
    chunks is the fitted one: where they change one another's effect by w, Σ β̂ sees about two thirds of w
-   (docs/statistics.md).
+   (docs/gate.md).
 2. A winner stays only with β̂ > 0.
 3. Of these the K largest β̂, without padding.
 

@@ -9,7 +9,7 @@
 
     mirrored    balanced, and every second masked run of a task shows, in every slot, another state than the run before:
                 a chunk without rivals exactly where it was hidden. The difference of the two runs has no task in it,
-                so β̂ of `masked_ols` needs about a third of the published gate's rollouts (docs/statistics.md)
+                so β̂ of `masked_ols` needs about a third of the published gate's rollouts (docs/gate.md)
 
 All are pure functions of seed, round, task ids and slots, and none has seen a reward. Replicate s of a task has a
 plan of its own, drawn the same way, or the mirror of replicate s − 1.
