@@ -24,7 +24,6 @@ from csv_rows import write_csv
 from operator_power import wilson
 
 from intraskill.environments.shopworld import ShopWorld
-from intraskill.environments.shopworld.secrets import shop_secrets
 from intraskill.method.errors import SkillFormatError
 from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.skill.proposals import Proposal
@@ -91,7 +90,7 @@ def shop(language: str, name: str = "first") -> ShopWorld:
 @cache
 def guard(language: str, name: str = "first") -> LeakFilter:
     """Return the leak filter of `shop`."""
-    return LeakFilter(shop_secrets(shop(language, name)))
+    return LeakFilter(shop(language, name).secrets())
 
 
 def refused_by(row: Mapping[str, Any], name: str = "first") -> str:

@@ -7,10 +7,8 @@ import pytest
 from method_records import result
 from shop_rollouts import play
 
-from intraskill.environments.planted import PlantedWorld
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.lessons import USEFUL, lesson_chunk
-from intraskill.method.errors import ConfigError
 from intraskill.method.gate.decision import Fate
 from intraskill.method.leakage.filter import LeakFilter, Secrets
 from intraskill.method.skill.edits import pool
@@ -20,7 +18,7 @@ from intraskill.proposers.analysis_records import rollout_id
 from intraskill.proposers.proposal_filter import Memory
 from intraskill.proposers.reduce import Reduction
 from intraskill.proposers.rules import RulesAnalyst, mechanism_of
-from intraskill.proposers.trace2skill import Analysis, ProposalBatch, harvest_edits, secrets_of
+from intraskill.proposers.trace2skill import Analysis, ProposalBatch, harvest_edits
 from intraskill.rounds.review import analyses_line
 
 OPEN, EMPTY = LeakFilter(Secrets()), Skill("p")
@@ -217,29 +215,6 @@ def test_a_disguised_copy_of_a_loser_stays_away() -> None:
     assert again.meaning == add("Care", "OPEN the size chart of the page").meaning
     harvest = harvest_edits([], EMPTY, AnalystWhoSays(again), OPEN, limit=6, memory=Memory(ledger, 4, rounds=2))
     assert harvest.counts["blocked_by_ledger"] == 1
-
-
-class StatedAsMethod(PlantedWorld):
-    def secrets(self):
-        return Secrets(instructions=("Looking for a matte copper kettle",))
-
-
-class StatedAsAttribute(PlantedWorld):
-    secrets = Secrets(goals=("vintage cotton slim",))
-
-
-class StatedWrongly(PlantedWorld):
-    secrets = ("b100",)
-
-
-def test_a_world_may_state_secrets_of_its_own_beside_its_task_ids() -> None:
-    method, attribute = StatedAsMethod(), StatedAsAttribute()
-    assert secrets_of(method).instructions == ("Looking for a matte copper kettle",)
-    assert secrets_of(attribute).goals == ("vintage cotton slim",)
-    ids = secrets_of(PlantedWorld()).task_ids
-    assert ids and secrets_of(method).task_ids == ids == secrets_of(attribute).task_ids
-    with pytest.raises(ConfigError, match=r"StatedWrongly.secrets must be .*Secrets.* got tuple"):
-        secrets_of(StatedWrongly())
 
 
 def test_a_proposal_for_a_chunk_that_is_not_there_is_counted_and_dropped() -> None:

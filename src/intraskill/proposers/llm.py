@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from intraskill.config.proposing import ProposerConfig
-from intraskill.environments.protocol import Environment, Outcome, Session, boundary
+from intraskill.environments.protocol import Environment, Outcome, Session, boundary, slots_of
 from intraskill.environments.tool_calls import write_call
 from intraskill.llm.client import BadAnswerError, JsonClient, Usage
 from intraskill.method.rollouts import Rollout
@@ -29,8 +29,8 @@ from intraskill.proposers.schema import (
     array,
     check_action,
     checked,
-    language_of,
     load_prompts,
+    prompt_language,
     read_proposal,
     record,
 )
@@ -195,7 +195,7 @@ class FailureAnalyst:
     _places: Any = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        slots = getattr(self.environment, "slots", None)
+        slots = slots_of(self.environment)
         object.__setattr__(self, "_places", threading.BoundedSemaphore(slots) if slots else nullcontext())
 
     def analyse(self, rollout: Rollout, skill: Skill) -> AnalysisRecord:
@@ -375,5 +375,5 @@ def llm_analyst(client: JsonClient, environment: Environment, settings: Proposer
     Raises:
         ConfigError: for a language without prompts.
     """
-    prompts = load_prompts(language_of(environment, settings.language))
+    prompts = load_prompts(prompt_language(environment, settings.language))
     return LlmAnalyst(client, prompts, environment, settings.max_calls, settings.max_decisions)

@@ -12,17 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from intraskill.environments.protocol import Environment
-from intraskill.environments.shopworld.secrets import shop_secrets
-from intraskill.environments.shopworld.world import Shop
 from intraskill.method.curriculum.frontier import suspect_harm
-from intraskill.method.errors import ConfigError
-from intraskill.method.leakage.filter import LeakFilter, Secrets
+from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.rollouts import GroupResult, Rollout
 from intraskill.method.skill.edits import Edit
 from intraskill.method.skill.proposals import Proposal, unite_equals
 from intraskill.method.skill.skill import Skill
-from intraskill.method.tasks import SPLITS
 from intraskill.proposers.analysis_records import AnalysisRecord, bare_calls, with_fates
 from intraskill.proposers.proposal_filter import Blocked, Memory, ProposalFilter, Refusal
 from intraskill.proposers.reduce import Allows, Reduction
@@ -161,28 +156,6 @@ def harvest_edits(
     records = with_fates(records, proposal_filter.fallen, final)
     counts = dict(sorted(proposal_filter.counts.items()))
     return ProposalBatch(tuple(map(bare_calls, final)), refused, counts, analyst.name, blocked, records)
-
-
-def secrets_of(environment: Environment) -> Secrets:
-    """Return what no chunk may hold: all that a `Shop` keeps private, and the task ids of any other world.
-
-    A world adds what it states itself in an optional attribute or method ``secrets``.
-
-    Raises:
-        ConfigError: when ``secrets`` are no `Secrets`.
-    """
-    if isinstance(environment, Shop):
-        known = shop_secrets(environment)
-    else:
-        known = Secrets(task_ids=tuple(task.id for split in SPLITS for task in environment.tasks(split)))
-    stated = getattr(environment, "secrets", Secrets())
-    stated = stated() if callable(stated) else stated
-    if not isinstance(stated, Secrets):
-        raise ConfigError(
-            f"{type(environment).__name__}.secrets must be intraskill.method.leakage.filter.Secrets, or a method that "
-            f"returns them, got {type(stated).__name__}; without secrets of its own, leave it out"
-        )
-    return known + stated
 
 
 def _canonical(proposal: Proposal) -> tuple[object, ...]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from intraskill.config.config import Config, check
+from intraskill.environments.protocol import secrets_of
 from intraskill.method.errors import ConfigError, SkillFormatError, offenders
 from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.rollouts import Episode, GroupResult, Rollout
@@ -14,7 +15,6 @@ from intraskill.method.skill.edits import pool
 from intraskill.method.skill.proposals import Ledger, Proposal
 from intraskill.method.skill.skill import Skill
 from intraskill.proposers.proposal_filter import Memory
-from intraskill.proposers.trace2skill import secrets_of
 from intraskill.proposers.trajectories import RECORDED, read_trajectories
 from intraskill.rounds.arms import bare_arm, run_arm
 from intraskill.rounds.human_review import reviewed

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from intraskill.environments.protocol import is_solvable
 from intraskill.method.curriculum.frontier import Review, TriageRule, Verdict, find_frontier, triage
 from intraskill.method.errors import counted
 from intraskill.method.gate.decision import Decision, Fate
@@ -57,12 +58,12 @@ def review_frontier(
         round_index,
         bare_arm(run, tasks, skill, address=address, repeats=again),
     )
-    solvable = getattr(run.environment, "solvable", lambda task_id: None)
     rule = TriageRule(run.config.triage.solved, run.config.triage.min_valid)
     verdicts: dict[str, Verdict] = {}
     judged = []
     for task_id in chosen:
-        review = Review(task_id, _rewards(full, task_id), _rewards(bare, task_id), solvable(task_id))
+        solvable = is_solvable(run.environment, task_id)
+        review = Review(task_id, _rewards(full, task_id), _rewards(bare, task_id), solvable)
         verdicts[task_id] = triage(review, rule)
         judged.append(to_json(review) | {"verdict": verdicts[task_id].value})
     write_json(directory / "reviews.json", judged)

@@ -8,11 +8,11 @@ from typing import Any
 
 from intraskill.config.config import Config, check, flatten
 from intraskill.environments.factories import built
-from intraskill.environments.protocol import Environment
+from intraskill.environments.protocol import Environment, own_propose, secrets_of, slots_of
 from intraskill.method.errors import ConfigError
 from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.tasks import SPLITS
-from intraskill.proposers.trace2skill import Analyst, OwnAnalyst, secrets_of
+from intraskill.proposers.trace2skill import Analyst, OwnAnalyst
 from intraskill.rl.learner import Learner
 from intraskill.rl.start import learner_of
 from intraskill.rounds.run import Run
@@ -54,7 +54,7 @@ def bench(config: Config, root: Path, monitor: Monitor | None = None, environmen
         ConfigError: also when the environment holds fewer episodes at once than a batch.
     """
     environment = environment or environment_of(config)
-    check_slots(config.rollout.batch, getattr(environment, "slots", None))
+    check_slots(config.rollout.batch, slots_of(environment))
     learner = learner_of(config, environment)
     leak_filter, metrics = LeakFilter(secrets_of(environment)), Metrics(root / "metrics.jsonl")
     shown = monitor or Silence()
@@ -106,7 +106,7 @@ def analyst_of(config: Config, environment: Environment, root: Path, monitor: Mo
 
 def unasked_analyst(environment: Environment) -> Analyst:
     """Return the analyst that asks no model: the world's own, or the rules."""
-    own = getattr(environment, "propose", None)
+    own = own_propose(environment)
     if own is not None:
         return OwnAnalyst(own)
     from intraskill.proposers.rules import RulesAnalyst

@@ -9,7 +9,6 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from intraskill.environments.shopworld import ShopWorld
-from intraskill.environments.shopworld.secrets import shop_secrets
 from intraskill.method.errors import IntraSkillError
 from intraskill.method.leakage.filter import LeakFilter, Secrets
 from intraskill.method.leakage.text import fold, squash
@@ -57,7 +56,7 @@ PREAMBLES = [entry for entry in RED["proposals"] if "preamble" in entry]
 
 @cache
 def guarded(preset: str, language: str) -> LeakFilter:
-    return LeakFilter(shop_secrets(ShopWorld(preset, language=language)))
+    return LeakFilter(ShopWorld(preset, language=language).secrets())
 
 
 @cache

@@ -33,7 +33,6 @@ from intraskill.editor.setup import evidence_limits
 from intraskill.editor.workers_options import read_options
 from intraskill.environments.shopworld.plain.generate import PRESETS
 from intraskill.environments.shopworld.reward import REWARD_PARTS
-from intraskill.environments.shopworld.secrets import shop_secrets
 from intraskill.method.errors import ConfigError, SplitError, offenders
 from intraskill.method.leakage.filter import Secrets
 from intraskill.method.randomness import child_seed, content_hash, shuffled
@@ -138,7 +137,7 @@ class ShopDomain:
     @cached_property
     def secrets(self) -> Secrets:
         """What no chunk may hold of either world."""
-        both = [shop_secrets(plain_shop(self.options.preset, seed)) for seed in self._worlds]
+        both = [plain_shop(self.options.preset, seed).secrets() for seed in self._worlds]
         names = [item.name for item in dataclasses.fields(Secrets)]
         return Secrets(**{name: tuple(one for held in both for one in getattr(held, name)) for name in names})
 

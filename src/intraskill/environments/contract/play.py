@@ -48,17 +48,13 @@ class PlayedEpisode:
 
 @contextmanager
 def session_of(environment: Environment) -> Iterator[Session]:
-    """Open a session and leave nothing running behind: an unfinished episode is ended, a lease given back."""
+    """Open a session and leave nothing running behind: an unfinished episode is ended."""
     session = environment.open()
     try:
         yield session
     finally:
         with boundary("leaving"):
             session.terminate("action_limit")
-        close = getattr(session, "close", None)
-        if close is not None:
-            with boundary("leaving"):
-                close()
 
 
 @dataclass

@@ -5,6 +5,7 @@ from contextlib import ExitStack
 
 from intraskill.environments.contract.play import PlayedEpisode, difference, replay, session_of, step
 from intraskill.environments.contract.rule import Broken, Complaints, ContractProbe, Rule, Skipped
+from intraskill.environments.protocol import slots_of
 
 THREADS = 8
 
@@ -27,7 +28,7 @@ def _interleaved(probe: ContractProbe) -> Complaints:
     if (short := _short_of(probe, 2)) is not None:
         yield short
         return
-    traces = probe.traces[: getattr(probe.environment, "slots", None)]
+    traces = probe.traces[: slots_of(probe.environment)]
     with ExitStack() as stack:
         sessions = [stack.enter_context(session_of(probe.environment)) for _ in traces]
         played = [PlayedEpisode(t.task_id, s.reset(t.task_id)) for t, s in zip(traces, sessions, strict=True)]
@@ -52,7 +53,7 @@ def _threads(probe: ContractProbe) -> Complaints:
 
 def _short_of(probe: ContractProbe, needed: int) -> Skipped | None:
     """Say why nothing can be played side by side: an environment may hold few episodes at once."""
-    slots = getattr(probe.environment, "slots", None)
+    slots = slots_of(probe.environment)
     if slots is None or slots >= needed:
         return None
     return Skipped(f"it takes {needed} episodes at once, and env.options.slots={slots}")

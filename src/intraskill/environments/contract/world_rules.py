@@ -7,8 +7,8 @@ from typing import Any
 
 from intraskill.environments.contract.play import session_of
 from intraskill.environments.contract.rule import Broken, Complaints, ContractProbe, Rule, Skipped
-from intraskill.environments.protocol import boundary
-from intraskill.method.errors import SplitError
+from intraskill.environments.protocol import OPTIONAL, boundary, offered
+from intraskill.method.errors import ConfigError, SplitError
 from intraskill.method.gate.pairs import MAIN_PART
 from intraskill.method.tasks import SPLITS, Split, Task
 
@@ -32,6 +32,11 @@ def _members(probe: ContractProbe) -> Complaints:
         yield Broken("reward_parts", f"is {parts!r}; it is a sequence of names, and {MAIN_PART} is one of them")
     elif len(set(parts)) < len(parts):
         yield Broken("reward_parts", f"repeats a name: {list(parts)}")
+    for name in OPTIONAL:
+        try:
+            offered(environment, name)
+        except ConfigError as error:
+            yield Broken(name, str(error))
     with session_of(environment) as session:
         lost = [name for name in ("reset", "step", "terminate") if not callable(getattr(session, name, None))]
     yield from (Broken(f"open().{name}", "is missing") for name in lost)

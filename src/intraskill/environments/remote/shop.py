@@ -16,7 +16,7 @@ from intraskill.environments.remote.roster import FAMILY, Roster, choose_roster
 from intraskill.environments.remote.transport import RemoteFault, RemoteSettings, Request, Transport
 from intraskill.environments.remote.upstream import UpstreamDialect
 from intraskill.environments.remote.wire import MANIFEST_ROUTE
-from intraskill.environments.shopworld.session import PARAMETERS, shop_tools
+from intraskill.environments.shopworld.session import PARAMETERS, SYSTEM, shop_tools
 from intraskill.environments.tool_calls import read_call
 from intraskill.method.errors import ConfigError
 from intraskill.method.randomness import content_hash
@@ -194,6 +194,7 @@ class RemoteShop:
     """
 
     family = FAMILY
+    system = SYSTEM
 
     __signature__ = inspect.Signature(
         [
@@ -228,6 +229,11 @@ class RemoteShop:
     def tools(self) -> Sequence[ToolSpec]:
         """The two tools, as JSON schemas: the same as `ShopWorld`'s, whatever the server calls its own."""
         return shop_tools()
+
+    @property
+    def language(self) -> str:
+        """``env.options.language``; ``unknown``, which is none that anything was made for, where it is not set."""
+        return self.settings.language or "unknown"
 
     @property
     def slots(self) -> int:
