@@ -2,7 +2,7 @@
 
     python scripts/firewall_independent.py [--set first|second] [--out VERDICTS.csv] [--missed]
 
-Each row of a set is one proposal with its operator. It goes the way of an analyst's proposal, through
+Each row of a set is one proposal with its operator. It goes the way of a proposer's proposal, through
 `intraskill.proposers.proposal_filter`, beside the chunks that it names as present (``skill``) or replaces, with the
 secrets of the set's small shop in the row's language. Every ``leak`` is a real secret of that shop; a test says so.
 `--out` takes one line per proposal: what refused it, or nothing.

@@ -34,7 +34,7 @@ class PlantedChunk:
         title: its title; the body follows from it.
         effect: change of the success probability on the tasks where it acts.
         reach: share of tasks where it acts, in (0, 1].
-        missing: absent from the draft skill; an analyst may find it.
+        missing: absent from the draft skill; a proposer may find it.
         replaces: title of the draft chunk that it would rewrite; only for a missing one.
     """
 
@@ -56,7 +56,7 @@ class PlantedChunk:
 
 @dataclass(frozen=True, slots=True)
 class PlantedEdit:
-    """An edit that an analyst may find while the skill holds what it removes and lacks what it adds.
+    """An edit that a proposer may find while the skill holds what it removes and lacks what it adds.
 
     Attributes:
         removes: titles of chunks that it takes out.
@@ -101,7 +101,7 @@ class PlantedWorld:
         learning_rate: share of what is left that one step absorbs of a chunk whose every sibling succeeds.
         drift: change of every success probability per training step.
         fault_rate: share of episodes that break technically.
-        edits: MERGE, SPLIT, DELETE and further REWRITE that an analyst may find; mappings do too.
+        edits: MERGE, SPLIT, DELETE and further REWRITE that a proposer may find; mappings do too.
     """
 
     seed: int = 0

@@ -1,7 +1,7 @@
-"""One readable record per analyst call, so that a line of the skill can be followed back to what was read and tried.
+"""One readable record per proposer call, so that a line of the skill can be followed back to what was read and tried.
 
-While a pass runs, the ``calls`` of a proposal name its place, ``CALL~2``: the third proposal of that call. The harvest
-writes each proposal's fate into its record and leaves the bare call ids on the proposals that go on.
+While a pass runs, the ``calls`` of a proposal name its place, ``CALL~2``: the third proposal of that call. The pass
+writes at its end each proposal's fate into its record and leaves the bare call ids on the proposals that go on.
 """
 
 import json
@@ -104,7 +104,7 @@ class ProposalFate:
 
 @dataclass(frozen=True, slots=True)
 class AnalysisRecord:
-    """What one analyst call read, tried and proposed.
+    """What one proposer call read, tried and proposed.
 
     Attributes:
         id: the call: kind, rollout and, where a prompt was asked, its hash.

@@ -1,4 +1,4 @@
-"""The analyst that asks an LLM (`proposer.name=openai`): once on a success, in a dialogue with a trial on a failure.
+"""The proposer that asks an LLM (`proposer.name=openai`): once on a success, in a dialogue with a trial on a failure.
 
 It is given what the policy could see, and the reward parts; it never sees a goal. What it answers is a candidate
 like any other: screen, REDUCE, ledger and gate come after it.
@@ -302,8 +302,8 @@ def _facts(trial: LiveTrial) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class LlmAnalyst:
-    """Reads each rollout on its own; see `intraskill.proposers.trace2skill.Analyst`.
+class LlmProposer:
+    """Reads each rollout on its own; see `intraskill.proposers.trace2skill.Proposer`.
 
     Attributes:
         client: endpoint and cache.
@@ -364,8 +364,8 @@ class LlmAnalyst:
         return Analysis(proposals, dict(counts), records)
 
 
-def llm_analyst(client: JsonClient, environment: Environment, settings: ProposerConfig) -> LlmAnalyst:
-    """Return the analyst that the configuration's ``proposer`` section asks for.
+def llm_proposer(client: JsonClient, environment: Environment, settings: ProposerConfig) -> LlmProposer:
+    """Return the proposer that the configuration's ``proposer`` section asks for.
 
     Args:
         client: endpoint and cache.
@@ -376,4 +376,4 @@ def llm_analyst(client: JsonClient, environment: Environment, settings: Proposer
         ConfigError: for a language without prompts.
     """
     prompts = load_prompts(prompt_language(environment, settings.language))
-    return LlmAnalyst(client, prompts, environment, settings.max_calls, settings.max_decisions)
+    return LlmProposer(client, prompts, environment, settings.max_calls, settings.max_decisions)

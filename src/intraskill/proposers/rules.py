@@ -1,4 +1,4 @@
-"""The analyst without any LLM: the environment's own feedback, read by rules (`analyst=rules`).
+"""The proposer without any LLM: the environment's own feedback, read by rules (`proposer.name=rules`).
 
 A failure has one responsible decision, the earliest turn that already dooms it; later mistakes hide behind it and
 are not reported. A success teaches at most three lessons, each traceable to a logged action, and not all of them
@@ -178,8 +178,8 @@ class RuleFinding:
 
 
 @dataclass(frozen=True, slots=True)
-class RulesAnalyst:
-    """Reads every rollout against the current skill; see `intraskill.proposers.trace2skill.Analyst`."""
+class RulesProposer:
+    """Reads every rollout against the current skill; see `intraskill.proposers.trace2skill.Proposer`."""
 
     name: str = "rules"
     reducer: None = None

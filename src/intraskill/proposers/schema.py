@@ -1,4 +1,4 @@
-"""What an analyst may answer: the JSON schemas of chunks and proposals, and strict readers that name what is wrong."""
+"""What a proposer may answer: the JSON schemas of chunks and proposals, and strict readers that name what is wrong."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Recorded trajectories from a file, in one of two forms, as rollouts that an analyst can read.
+"""Recorded trajectories from a file, in one of two forms, as rollouts that a proposer can read.
 
 One JSON object per line: a row of a run's ``cold_start.jsonl`` (or of any other arm), or the public form
 

@@ -1,7 +1,7 @@
 """The shop: a frozen small policy shops with a skill of lessons, and an editor reads what it went through.
 
 A stream has a first skill with one to three useful lessons missing and perhaps a harmful one among them. Its evidence
-is what the worker did with that skill on train tasks; each failure comes with the rules analyst's lesson as a draft,
+is what the worker did with that skill on train tasks; each failure comes with the rules proposer's lesson as a draft,
 often a decoy beside it. A failure names anchors among the tasks of skill validation that are like its own, and skills
 are compared on test tasks: no edit is ever tried on what its evidence shows. Streams for evaluation come from another
 world, in phrasings that no stream to learn from shows.
@@ -218,7 +218,7 @@ class ShopDomain:
     def _unit(self, plan: ShopPlan, name: str, rollout: Rollout, vocabulary: Vocabulary) -> Unit:
         """Return an episode's view; a failure names anchors that are like it, and brings drafts where it is explained.
 
-        What the rules analyst learns from a success is left out: a success is nothing to mend.
+        What the rules proposer learns from a success is left out: a success is nothing to mend.
         """
         viewed = dataclasses.replace(rollout, task_id=name, turns=tuple(map(spelt, rollout.turns)))
         unit = experience_unit(viewed, self.limits)
