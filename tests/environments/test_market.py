@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 import shop_rollouts
+from shop_calibration import BANDS, calibrate, calibration_tasks
 
 from intraskill.config.config import Config
 from intraskill.environments.shopworld import Shop, ShopWorld
-from intraskill.environments.shopworld.calibration import BANDS, calibrate, calibration_tasks
 from intraskill.environments.shopworld.catalogue import Catalogue
 from intraskill.environments.shopworld.market import PRESETS, generate
 from intraskill.environments.shopworld.market.draws import Draws

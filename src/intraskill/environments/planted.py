@@ -73,7 +73,7 @@ class PlantedEdit:
             raise ConfigError(f"a planted edit removes something; a missing chunk alone is an ADD, got {self.adds}")
 
 
-DEFAULT_CHUNKS = (
+_DEFAULT_CHUNKS = (
     PlantedChunk("Read the whole request", 0.20),
     PlantedChunk("Compare before choosing", 0.15),
     PlantedChunk("Greet the catalogue", 0.0),
@@ -82,7 +82,7 @@ DEFAULT_CHUNKS = (
     PlantedChunk("Check every option", 0.20, missing=True),
     PlantedChunk("Convert prices first", 0.10, missing=True, replaces="Prefer round prices"),
 )
-DEFAULT_TASKS: Mapping[str, int] = {"train": 200, "skill_validation": 400, "model_dev": 100, "audit": 100, "test": 200}
+_DEFAULT_TASKS: Mapping[str, int] = {"train": 200, "skill_validation": 400, "model_dev": 100, "audit": 100, "test": 200}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +105,11 @@ class PlantedWorld:
     """
 
     seed: int = 0
-    tasks_per_split: Mapping[str, int] = field(default_factory=lambda: dict(DEFAULT_TASKS))
+    tasks_per_split: Mapping[str, int] = field(default_factory=lambda: dict(_DEFAULT_TASKS))
     baseline: float = 0.25
     spread: float = 0.10
     grades: int = 1
-    chunks: tuple[PlantedChunk, ...] = DEFAULT_CHUNKS
+    chunks: tuple[PlantedChunk, ...] = _DEFAULT_CHUNKS
     interactions: tuple[tuple[str, str, float], ...] = ()
     broken: float = 0.0
     learning_rate: float = 0.05
@@ -278,20 +278,20 @@ class PlantedSession:
         if not 0.0 <= reward <= 1.0:
             return Outcome("Say a number from 0 to 1.", {}, "unavailable_action", "", "", done=False)
         self._state = "over"
-        return Outcome("Over.", {}, "executed", "earn", action, True, reward, parts_of(reward), "purchase")
+        return Outcome("Over.", {}, "executed", "earn", action, True, reward, _parts_of(reward), "purchase")
 
     def terminate(self, reason: str) -> Outcome:
         """End the episode without a reward."""
         self._state = "over"
-        return Outcome("Over.", {}, "executed", "", "", True, 0.0, parts_of(0.0), reason)
+        return Outcome("Over.", {}, "executed", "", "", True, 0.0, _parts_of(0.0), reason)
 
 
-def parts_of(reward: float) -> dict[str, float]:
+def _parts_of(reward: float) -> dict[str, float]:
     """Return the reward components of a finished episode."""
     return {"r_strict": reward, "r_half": reward / 2.0}
 
 
-STATE_FILE = "planted_state.json"
+_STATE_FILE = "planted_state.json"
 
 
 class PlantedLearner:
@@ -333,7 +333,7 @@ class PlantedLearner:
             loss_mask=(1,),
             logprobs=(0.0,),
             reward=None if broke else reward,
-            parts={} if broke else parts_of(reward),
+            parts={} if broke else _parts_of(reward),
             fault="planted fault" if broke else None,
             request=f"Play {episode.task.id}.",
             turns=(Turn("planted", f"{reward}", "earn", f"{reward}", "executed"),),
@@ -360,7 +360,7 @@ class PlantedLearner:
     def save(self, directory: Path) -> None:
         """Write the state as JSON."""
         state = {"world": self.world.version, "absorbed": self.absorbed, "steps": self.steps}
-        (directory / STATE_FILE).write_text(json.dumps(state, sort_keys=True, indent=1) + "\n", encoding="utf-8")
+        (directory / _STATE_FILE).write_text(json.dumps(state, sort_keys=True, indent=1) + "\n", encoding="utf-8")
 
     def load(self, directory: Path) -> None:
         """Restore what `save` wrote.
@@ -368,7 +368,7 @@ class PlantedLearner:
         Raises:
             CheckpointError: if it is missing, corrupt, or of another world.
         """
-        path = directory / STATE_FILE
+        path = directory / _STATE_FILE
         try:
             state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             world, absorbed, steps = state["world"], state["absorbed"], int(state["steps"])

@@ -16,8 +16,8 @@ from intraskill.method.skill.proposals import Proposal
 from intraskill.method.skill.skill import Skill
 from intraskill.proposers.schema import Prompts
 
-MAX_PAGE_CHARS = 1500
-MAX_ACTION_CHARS = 200
+_MAX_PAGE_CHARS = 1500
+_MAX_ACTION_CHARS = 200
 _SEEN_ALREADY = ("page_type", "actions", "last_action", "search_available")
 
 
@@ -51,17 +51,17 @@ def _log(rollout: Rollout) -> list[str]:
     lines = []
     before: Mapping[str, Any] = {}
     for number, turn in enumerate(rollout.turns, 1):
-        call = f"{turn.tool}({quoted(turn.argument, MAX_ACTION_CHARS)})" if turn.tool else quoted_action(turn.action)
+        call = f"{turn.tool}({quoted(turn.argument, _MAX_ACTION_CHARS)})" if turn.tool else _quoted_action(turn.action)
         lines.append(f"{number}. on {quoted(turn.page)}: {call} -> {turn.feedback}")
         if seen := _public({key: value for key, value in turn.state.items() if before.get(key) != value}):
-            lines.append(f"   saw {quoted(seen, MAX_PAGE_CHARS)}")
+            lines.append(f"   saw {quoted(seen, _MAX_PAGE_CHARS)}")
         before = turn.state
     return lines
 
 
-def quoted_action(action: str) -> str:
+def _quoted_action(action: str) -> str:
     """Return an action that was no valid call."""
-    return f"no valid call {quoted(action, MAX_ACTION_CHARS)}"
+    return f"no valid call {quoted(action, _MAX_ACTION_CHARS)}"
 
 
 def _public(value: Any) -> Any:
@@ -74,7 +74,7 @@ def _public(value: Any) -> Any:
 
 
 Kind = Literal["success", "failure", "reduce", "edit"]
-TO_GATE = "to_gate"
+_TO_GATE = "to_gate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ def with_fates(
 
     def closed(one: ProposalFate) -> ProposalFate:
         (place,) = one.proposal.calls
-        fate = TO_GATE if place in edits else fallen.get(place, "")
+        fate = _TO_GATE if place in edits else fallen.get(place, "")
         return replace(one, proposal=bare_calls(one.proposal), fate=fate, edit_id=edits.get(place, ""))
 
     return tuple(

@@ -113,7 +113,7 @@ class ProposalBatch:
         return tuple(proposal.to_edit() for proposal in self.proposals)
 
 
-COLD_START = Memory()
+_COLD_START = Memory()
 
 
 def propose_batch(
@@ -123,7 +123,7 @@ def propose_batch(
     leak_filter: LeakFilter,
     *,
     limit: int,
-    memory: Memory = COLD_START,
+    memory: Memory = _COLD_START,
     groups: Sequence[GroupResult] = (),
 ) -> ProposalBatch:
     """Return at most ``limit`` candidate edits of ``skill`` that the rollouts speak for (method §6.3).

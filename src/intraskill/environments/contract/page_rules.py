@@ -11,7 +11,7 @@ from intraskill.environments.protocol import boundary
 from intraskill.environments.shopworld.search import tokenize
 from intraskill.environments.shopworld.world import Shop
 
-SHORT_TITLE = 2
+_SHORT_TITLE = 2
 """Words (or Han bigrams) of a title that is no secret."""
 
 
@@ -58,7 +58,7 @@ def _hidden(probe: ContractProbe, task_id: str) -> list[str]:
     if not isinstance(probe.environment, Shop):
         return []
     task = probe.environment.shop_task(task_id)
-    title = [task.goal.title] if len(tokenize(task.goal.title)) > SHORT_TITLE else []
+    title = [task.goal.title] if len(tokenize(task.goal.title)) > _SHORT_TITLE else []
     return [task.goal.product_id, *title, *([] if task.instruction in task.request else [task.instruction])]
 
 

@@ -12,7 +12,7 @@ from intraskill.method.errors import ConfigError, SplitError
 from intraskill.method.gate.pairs import MAIN_PART
 from intraskill.method.tasks import SPLITS, Split, Task
 
-JSON_TYPES = {"string", "integer", "number", "boolean", "array", "object", "null"}
+_JSON_TYPES = {"string", "integer", "number", "boolean", "array", "object", "null"}
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -119,7 +119,7 @@ def _tool(index: int, tool: Any) -> Iterator[Broken]:
         yield Broken(where, 'its parameters are not {"type": "object", "properties": {…}}')
         return
     for name, schema in properties.items():
-        if not isinstance(schema, Mapping) or ("enum" not in schema and schema.get("type") not in JSON_TYPES):
+        if not isinstance(schema, Mapping) or ("enum" not in schema and schema.get("type") not in _JSON_TYPES):
             yield Broken(f"{where}.{name}", f"{schema!r} has neither a JSON type nor an enum")
     required = parameters.get("required", [])
     if not isinstance(required, list) or set(required) - set(properties):

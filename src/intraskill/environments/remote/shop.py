@@ -142,16 +142,16 @@ class RemoteSession:
 def _give_back(episode: RemoteEpisode, slots: Slots) -> None:
     """Release the lease, then our slot: the server must be free before the next episode asks for it."""
     try:
-        quietly(episode.release)
+        _quietly(episode.release)
     finally:
         slots.give_back()
 
 
 def _forgotten(episode: RemoteEpisode, slots: Slots) -> None:
-    in_background(lambda: _give_back(episode, slots))
+    _in_background(lambda: _give_back(episode, slots))
 
 
-def quietly(release: Callable[[], None]) -> None:
+def _quietly(release: Callable[[], None]) -> None:
     """Give something back; where that fails, an episode's reward stands, and its own fault is already under way."""
     try:
         release()
@@ -159,7 +159,7 @@ def quietly(release: Callable[[], None]) -> None:
         _LOG.warning("a slot may stay taken on the server: %s", fault)
 
 
-def in_background(release: Callable[[], None]) -> None:
+def _in_background(release: Callable[[], None]) -> None:
     """Run what gives back a forgotten object's slot in a thread of its own.
 
     The garbage collector may run anywhere, also while this thread holds a lock that an HTTP request needs.

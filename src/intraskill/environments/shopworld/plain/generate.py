@@ -85,7 +85,7 @@ DOMAINS = (
     ),
 )
 
-TRIVIA = (
+_TRIVIA = (
     "keeps two cats", "cooks on sundays", "reads long novels", "lives near a park", "plays chess",
     "rides a bike", "hosts small dinners", "likes old films", "grows tomatoes", "travels by train",
 )  # fmt: skip
@@ -143,7 +143,7 @@ def _persona(text: TaskText, seed: int, number: int) -> str:
         lines.append(f"wears {text.options['size']}")
     if text.conflict:
         lines.append(f"often picks {_other_color(text, seed, number)}")
-    trivia = shuffled(TRIVIA, seed, "trivia", number)
+    trivia = shuffled(_TRIVIA, seed, "trivia", number)
     lines += trivia[: 1 + int(uniform(seed, "trivia-count", number) * 2)]
     return "Profile: " + "; ".join(shuffled(lines, seed, "persona-order", number)) + "."
 
