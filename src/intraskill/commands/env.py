@@ -295,7 +295,7 @@ def _play(arguments: argparse.Namespace, config: Config) -> int:
 def _check(arguments: argparse.Namespace, config: Config) -> int:
     from dataclasses import asdict
 
-    from intraskill.environments.contract import check_environment
+    from intraskill.environments.contract.check import check_environment, violated
     from intraskill.rounds.setup import environment_of
 
     if arguments.tasks < 1:
@@ -310,7 +310,7 @@ def _check(arguments: argparse.Namespace, config: Config) -> int:
         seen = f"{place}: {finding.what}" if finding.what else ""
         remedy = f"; {finding.remedy}" if finding.remedy else ""
         sys.stdout.write(f"{MARKS[finding.status]} {finding.rule}: {finding.promise}{seen}{remedy}\n")
-    return 1 if any(finding.status == "violated" for finding in findings) else 0
+    return 1 if violated(findings) else 0
 
 
 def _serve(arguments: argparse.Namespace, config: Config) -> int:

@@ -13,6 +13,7 @@ from intraskill.method.randomness import Address, shuffled, uniform
 MAX_ACTIONS = 40
 _LISTED_SHARE = 0.75
 """How often a value is taken from the actions that a page lists; else it is a word of the request or the page."""
+_SHOWN = 120  # characters of a value in a complaint
 _PLAIN_TEXTS = ("1", "0.5", "0", "yes")
 """What is said in a world without tools."""
 
@@ -175,9 +176,9 @@ def _fields(one: Opening | Outcome, other: Opening | Outcome) -> str:
     return "; ".join(pairs)
 
 
-def _short(value: object, limit: int = 120) -> str:
+def _short(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= limit else f"{text[:limit]}…"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _last_text(trace: PlayedEpisode) -> str:

@@ -186,7 +186,7 @@ def generate(preset: str, seed: int) -> tuple[Catalogue, tuple[ShopTask, ...]]:
     catalogue = Catalogue(products)
     order = shuffled([product.id for product in products], seed, "targets")
     targets = itertools.islice(itertools.cycle(order), size.tasks)
-    return catalogue, tuple(_task(seed, i, catalogue.by_id[target], catalogue) for i, target in enumerate(targets))
+    return catalogue, tuple(_task(seed, i, catalogue.by_id[target]) for i, target in enumerate(targets))
 
 
 def _product_ids(seed: int) -> Iterator[str]:
@@ -251,7 +251,7 @@ def _axes(
     return axes
 
 
-def _task(seed: int, number: int, product: Product, catalogue: Catalogue) -> ShopTask:
+def _task(seed: int, number: int, product: Product) -> ShopTask:
     where = ("task", number)
     facets = shuffled(product.attributes[:3], seed, "facets", *where)
     asked = facets[: 1 + int(uniform(seed, "asked", *where) * 2)]
