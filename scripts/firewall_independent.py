@@ -2,7 +2,7 @@
 
     python scripts/firewall_independent.py [--set first|second] [--out VERDICTS.csv] [--missed]
 
-Each row of a set is one proposal with its operator. It goes the way of an analyst's proposal, through
+Each row of a set is one proposal with its operator. It goes the way of a proposer's proposal, through
 `intraskill.proposers.proposal_filter`, beside the chunks that it names as present (``skill``) or replaces, with the
 secrets of the set's small shop in the row's language. Every ``leak`` is a real secret of that shop; a test says so.
 `--out` takes one line per proposal: what refused it, or nothing.
@@ -24,7 +24,6 @@ from csv_rows import write_csv
 from operator_power import wilson
 
 from intraskill.environments.shopworld import ShopWorld
-from intraskill.environments.shopworld.secrets import shop_secrets
 from intraskill.method.errors import SkillFormatError
 from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.skill.proposals import Proposal
@@ -91,7 +90,7 @@ def shop(language: str, name: str = "first") -> ShopWorld:
 @cache
 def guard(language: str, name: str = "first") -> LeakFilter:
     """Return the leak filter of `shop`."""
-    return LeakFilter(shop_secrets(shop(language, name)))
+    return LeakFilter(shop(language, name).secrets())
 
 
 def refused_by(row: Mapping[str, Any], name: str = "first") -> str:

@@ -21,7 +21,6 @@ import yaml  # type: ignore[import-untyped]
 
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.lessons import MECHANISMS, phrasings, titles
-from intraskill.environments.shopworld.secrets import shop_secrets
 from intraskill.method.errors import SkillFormatError
 from intraskill.method.leakage.filter import LeakFilter, LeakRule, Rejection, Secrets
 from intraskill.method.skill.skill import Chunk, Skill
@@ -73,7 +72,7 @@ def harmless_chunks() -> list[Chunk]:
 def harmless_rows(preset: str, language: str) -> Iterator[Row]:
     """Count false refusals and time the leak filter in one world."""
     name = f"{preset} {language}"
-    leak_filter = LeakFilter(shop_secrets(ShopWorld(preset, language=language)))
+    leak_filter = LeakFilter(ShopWorld(preset, language=language).secrets())
     harmless = harmless_chunks()
     lessons = [Chunk(titles(m)[0], text) for m in MECHANISMS for texts in phrasings(m) for text in texts]
     leak_filter.inspect(harmless[0])
@@ -95,7 +94,7 @@ def harmless_rows(preset: str, language: str) -> Iterator[Row]:
 
 def share_rows(preset: str, language: str) -> Iterator[Row]:
     """Count the rules that would refuse the harmless chunks, all together, at other shares of `LeakRule`."""
-    secrets, chunks = shop_secrets(ShopWorld(preset, language=language)), harmless_chunks()
+    secrets, chunks = ShopWorld(preset, language=language).secrets(), harmless_chunks()
     for share in SHARES:
         found = LeakFilter(secrets, LeakRule(pieces_share=share)).inspect_together(chunks)
         yield "harmless: rules broken together at share", str(share), f"{preset} {language}", len(found)
@@ -103,7 +102,7 @@ def share_rows(preset: str, language: str) -> Iterator[Row]:
 
 def index_rows(preset: str, language: str) -> Iterator[Row]:
     """Time and weigh the indexes of one world."""
-    secrets = shop_secrets(ShopWorld(preset, language=language))
+    secrets = ShopWorld(preset, language=language).secrets()
     chunk = Chunk("Advice", "Read the request.")
     start = time.process_time()
     LeakFilter(secrets).inspect(chunk)

@@ -156,7 +156,7 @@ def test_triage_finds_both_deficits_and_the_broken_tasks() -> None:
     assert min(seen[v] for v in (Verdict.MODEL_DEFICIT, Verdict.SKILL_DEFICIT, Verdict.ENVIRONMENT)) > 0
 
 
-def test_the_analyst_offers_the_draft_to_an_empty_skill_and_nothing_without_a_failure() -> None:
+def test_a_planted_world_offers_the_draft_to_an_empty_skill_and_nothing_without_a_failure() -> None:
     assert {edit.added_ids[0] for edit in candidates(Skill(""))} == set(WORLD.draft.ids)
     assert WORLD.propose((), WORLD.draft) == ()
     complete = Skill("", tuple(planted.chunk for planted in WORLD.chunks))

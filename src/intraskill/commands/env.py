@@ -12,12 +12,11 @@ from typing import IO, Any, TextIO, cast
 
 from intraskill.commands import Verb, ignore_broken_pipe, never
 from intraskill.config.config import Config
-from intraskill.environments.protocol import Environment, Opening, Outcome, Session, boundary
+from intraskill.environments.protocol import Environment, Opening, Outcome, Session, boundary, system_of
 from intraskill.environments.tool_calls import write_call
 from intraskill.method.errors import ArtifactError, ConfigError, SplitError, counted
 from intraskill.method.randomness import shuffled
 from intraskill.method.tasks import OPENED, SPLITS, Split, Task
-from intraskill.rl.chat import system_of
 
 HELP = """  TOOL words     call a tool, such as: search red mug    or: click back to search
   NUMBER         take the action with this number
@@ -194,10 +193,11 @@ class Table:
 
 
 def _goal(environment: Environment, task_id: str) -> str:
-    shop_task = getattr(environment, "shop_task", None)
-    if shop_task is None:
+    from intraskill.environments.shopworld.world import Shop
+
+    if not isinstance(environment, Shop):
         return "this environment keeps no goal that could be shown"
-    return "\n".join(f"{name}: {value}" for name, value in asdict(shop_task(task_id).goal).items())
+    return "\n".join(f"{name}: {value}" for name, value in asdict(environment.shop_task(task_id).goal).items())
 
 
 Compose = Callable[[Sequence[str]], Config]
@@ -295,7 +295,7 @@ def _play(arguments: argparse.Namespace, config: Config) -> int:
 def _check(arguments: argparse.Namespace, config: Config) -> int:
     from dataclasses import asdict
 
-    from intraskill.environments.contract import check_environment
+    from intraskill.environments.contract.check import check_environment, violated
     from intraskill.rounds.setup import environment_of
 
     if arguments.tasks < 1:
@@ -310,7 +310,7 @@ def _check(arguments: argparse.Namespace, config: Config) -> int:
         seen = f"{place}: {finding.what}" if finding.what else ""
         remedy = f"; {finding.remedy}" if finding.remedy else ""
         sys.stdout.write(f"{MARKS[finding.status]} {finding.rule}: {finding.promise}{seen}{remedy}\n")
-    return 1 if any(finding.status == "violated" for finding in findings) else 0
+    return 1 if violated(findings) else 0
 
 
 def _serve(arguments: argparse.Namespace, config: Config) -> int:

@@ -70,7 +70,7 @@ def skill_file(path: str) -> Path:
 def about(
     checkpoint: str, conditions: Mapping[str, str], environment_version: str, prompts_hash: str = ""
 ) -> dict[str, Any]:
-    """Return versions, git state and hashes, for the record; ``prompts`` are the analyst's, empty without any."""
+    """Return versions, git state and hashes, for the record; ``prompts`` are the proposer's, empty without any."""
     return {
         "python": platform.python_version(),
         "packages": {name: version_of(name) for name in VERSIONED},

@@ -9,7 +9,6 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from intraskill.environments.shopworld import ShopWorld
-from intraskill.environments.shopworld.secrets import shop_secrets
 from intraskill.method.errors import IntraSkillError
 from intraskill.method.leakage.filter import LeakFilter, Secrets
 from intraskill.method.leakage.text import fold, squash
@@ -19,7 +18,7 @@ from intraskill.method.skill.proposals import Proposal
 from intraskill.method.skill.skill import Chunk, Skill, parse_skill
 from intraskill.proposers.proposal_filter import Memory
 from intraskill.proposers.schema import PROPOSAL, checked, read_proposal
-from intraskill.proposers.trace2skill import OwnAnalyst, harvest_edits
+from intraskill.proposers.trace2skill import OwnProposer, propose_batch
 
 ROOT = Path(__file__).parents[3]
 FOLDER = Path(__file__).parent / "red_team"
@@ -57,7 +56,7 @@ PREAMBLES = [entry for entry in RED["proposals"] if "preamble" in entry]
 
 @cache
 def guarded(preset: str, language: str) -> LeakFilter:
-    return LeakFilter(shop_secrets(ShopWorld(preset, language=language)))
+    return LeakFilter(ShopWorld(preset, language=language).secrets())
 
 
 @cache
@@ -71,8 +70,8 @@ def survivors(data: dict[str, Any], leak_filter: LeakFilter) -> tuple[str, int]:
     def propose(_: Sequence[Rollout], skill: Skill) -> Any:
         return tuple(read_proposal(checked(item, PROPOSAL), "proposal", skill) for item in data["proposals"])
 
-    harvest = harvest_edits([], SKILL, OwnAnalyst(propose), leak_filter, limit=10)
-    return pool(SKILL, harvest.edits).render(), len(harvest.refused)
+    batch = propose_batch([], SKILL, OwnProposer(propose), leak_filter, limit=10)
+    return pool(SKILL, batch.edits).render(), len(batch.refused)
 
 
 def test_the_sets_are_large_enough() -> None:
@@ -114,9 +113,9 @@ def test_the_pieces_of_a_leak_reach_no_prompt_together(entry: dict[str, Any], or
         assert [rejection for chunk in chunks for rejection in red_firewall().inspect(chunk, SKILL.chunks)] == []
         assert entry["rule"] in {rejection.rule for rejection in red_firewall().inspect_edit(chunks, SKILL)}
     for proposals, most in (([split], 0), (adds, len(chunks) - 1)):
-        analyst = OwnAnalyst(lambda rollouts, skill, proposals=proposals: tuple(proposals))
-        harvest = harvest_edits([], SKILL, analyst, red_firewall(), limit=10, memory=Memory(round_index=1))
-        assert len(harvest.edits) <= most and harvest.refused
+        proposer = OwnProposer(lambda rollouts, skill, proposals=proposals: tuple(proposals))
+        batch = propose_batch([], SKILL, proposer, red_firewall(), limit=10, memory=Memory(round_index=1))
+        assert len(batch.edits) <= most and batch.refused
 
 
 @pytest.mark.parametrize("entry", PREAMBLES, ids=name)

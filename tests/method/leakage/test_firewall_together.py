@@ -8,7 +8,6 @@ import yaml  # type: ignore[import-untyped]
 
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.lessons import MECHANISMS, lesson_chunk, phrasings
-from intraskill.environments.shopworld.secrets import shop_secrets
 from intraskill.method.leakage.filter import LeakFilter, Secrets
 from intraskill.method.skill.skill import Chunk, Skill, parse_skill
 
@@ -99,7 +98,7 @@ def test_a_skill_whose_chunks_leak_together_is_refused():
 
 @pytest.mark.parametrize("language", ["plain", "en", "zh"])
 def test_harmless_chunks_stay_harmless_all_together_in_a_real_world(language):
-    wall = LeakFilter(shop_secrets(ShopWorld("small", language=language)))
+    wall = LeakFilter(ShopWorld("small", language=language).secrets())
     lessons = [lesson_chunk(rule, i) for rule in MECHANISMS for i in range(len(phrasings(rule)[1]))]
     assert wall.inspect_together(HARMLESS + lessons) == ()
     for file in ("configs/skills/shopping_draft.md", "tests/golden/cold_start_skill.md"):
@@ -109,7 +108,7 @@ def test_harmless_chunks_stay_harmless_all_together_in_a_real_world(language):
 @pytest.mark.parametrize("language", ["plain", "en", "zh"])
 def test_halves_of_a_real_title_are_refused_together(language):
     world = ShopWorld("small", language=language)
-    wall = LeakFilter(shop_secrets(world))
+    wall = LeakFilter(world.secrets())
     missed = []
     for product in world.catalogue.products[:40]:
         words = list(product.title) if language == "zh" else product.title.split()
