@@ -6,16 +6,13 @@ import shutil
 import subprocess
 import sys
 import time
-import tomllib
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from planted_runs import planted_config
 
 from intraskill.cli import compose, main
 from intraskill.config.config import Config
-from intraskill.config.shipped import CONFIGS
 from intraskill.environments.planted import PlantedLearner
 from intraskill.method.errors import ArtifactError, EnvironmentFault, PairingError
 from intraskill.method.skill.skill import Skill
@@ -357,12 +354,6 @@ def test_progress_shows_stage_step_reward_and_speed(kind, capsys):
         monitor.advance(1)
     err = capsys.readouterr().err
     assert "start free" in err and "round" not in err
-
-
-def test_the_configs_are_package_data_so_that_a_wheel_holds_them():
-    data = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["tool"]["setuptools"]
-    assert "**/*.yaml" in data["package-data"]["intraskill"]
-    assert (CONFIGS / "config.yaml").is_file() and CONFIGS.parent.name == "intraskill"
 
 
 @pytest.mark.parametrize("path", ["ed/ü 日本", "it's here/x", "C:\\a b", "runs/x"])
