@@ -8,7 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from intraskill.commands import Verb
+from intraskill.commands import Verb, no_overrides
+from intraskill.config.config import ESTIMATORS
 from intraskill.method.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 TASKS = (400, 800, 1600, 3200)
 POLICIES = ("positive_topk", "probability", "fdr")
-ESTIMATORS = ("paired_ols", "paired_ols_intercept", "ancova", "masked_ols", "covariate")
 
 
 def add(verb: Verb) -> None:
@@ -56,8 +56,7 @@ def add(verb: Verb) -> None:
 
 
 def _gate(arguments: argparse.Namespace, overrides: list[str]) -> int:
-    if overrides:
-        raise ConfigError(f"this command takes no overrides, got {' '.join(overrides)}")
+    no_overrides(overrides)
     from intraskill.method.gate.power import plan_gate, require_power, verdict
 
     rules = _rules(arguments.policy or POLICIES, arguments.top_k)
