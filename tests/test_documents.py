@@ -5,7 +5,10 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
+from test_architecture import ORDER
 
+from intraskill import __version__
 from intraskill.cli import main
 from intraskill.config.config import Config, flatten
 from intraskill.config.overrides import MAPPINGS
@@ -50,9 +53,22 @@ def test_every_option_that_a_document_names_exists(path: Path) -> None:
 
 def test_the_rule_on_options_sees_a_misspelt_one() -> None:
     assert unknown_options("Set `grpo.lrr`, or\n    intraskill train gate.takss=3\n") == ["gate.takss", "grpo.lrr"]
-    assert (
-        unknown_options("`grpo.lr=1`, `env.options.x`, `rollout.vllm.…`, `gate.py`, `method.gate.fit`, gate.end") == []
-    )
+    fine = "`grpo.lr=1`, `env.options.x`, `rollout.vllm.…`, `gate.py`, `intraskill.method.gate.pairs`, the gate.So"
+    assert unknown_options(fine) == []
+
+
+def test_the_plan_of_the_rooms_has_every_package_from_the_ground_up() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rooms = re.findall(r"^\| `(\w+)/` \|", text, re.MULTILINE)
+    packages = {path.parent.name for path in ROOT.glob("src/intraskill/*/__init__.py")}
+    assert set(rooms) == packages and rooms == [name for name in ORDER if name in packages]
+
+
+def test_the_citation_names_the_version_of_the_code() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert {"cff-version", "message", "title", "authors"} <= set(citation) and citation["type"] == "software"
+    assert str(citation["version"]) == __version__
+    assert f"## [{__version__}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
 def unknown_options(text: str) -> list[str]:
