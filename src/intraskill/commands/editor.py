@@ -18,9 +18,13 @@ def add(verb: Verb) -> None:
     """Register the commands."""
     parser = verb("editor", "train a policy that edits skills (Skill-α), and use it", _editor)
     actions = parser.add_subparsers(required=True, dest="action", metavar="ACTION")
-    train = actions.add_parser("train", help="train an editor with rollback rewards, or continue")
+
+    def action(name: str, text: str) -> argparse.ArgumentParser:
+        return actions.add_parser(name, help=text, description=text)
+
+    train = action("train", "train an editor with rollback rewards, or continue")
     train.add_argument("--dry-run", action="store_true", help="print what is read, tried and paid, and stop")
-    sft = actions.add_parser("sft", help="fine-tune policy.path on edit traces")
+    sft = action("sft", "fine-tune policy.path on edit traces")
     sft.add_argument("--traces", metavar="FILE", help="JSON lines of prompt and answer (default: synthetic ones)")
     _amount(sft)
     sft.add_argument("--out", required=True, metavar="DIR", help="where to write the weights")
@@ -28,10 +32,10 @@ def add(verb: Verb) -> None:
     sft.add_argument("--batch", type=int, default=32, help="traces per optimizer step")
     sft.add_argument("--epochs", type=int, default=3, help="passes over the traces")
     sft.add_argument("--max-tokens", type=int, default=32768, help="longest trace, prompt included")
-    traces = actions.add_parser("traces", help="write synthetic edit traces and stop")
+    traces = action("traces", "write synthetic edit traces and stop")
     _amount(traces)
     traces.add_argument("--out", required=True, metavar="FILE", help="JSON lines to write")
-    compile_ = actions.add_parser("run", help="compile a skill from evidence in one pass, without a reward")
+    compile_ = action("run", "compile a skill from evidence in one pass, without a reward")
     compile_.add_argument(
         "evidence", nargs="*", metavar="EVIDENCE", help=".md, .txt, .jsonl; default: held-out streams"
     )
