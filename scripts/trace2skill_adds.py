@@ -15,8 +15,8 @@ from typing import Any
 
 from csv_rows import with_others, write_csv
 
-from intraskill.cli import compose
 from intraskill.config.config import Config
+from intraskill.config.overrides import compose
 from intraskill.method.skill.skill import Skill, parse_skill
 from intraskill.rounds.evaluate import compare, evaluate
 from intraskill.rounds.loop import run

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from csv_rows import with_others, write_csv
 
-from intraskill.cli import compose
+from intraskill.config.overrides import compose
 from intraskill.method.rollouts import Rollout
 from intraskill.method.skill.edits import pool
 from intraskill.method.skill.skill import BARE, Skill, parse_skill

@@ -5,8 +5,13 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
+from test_architecture import ORDER
 
+from intraskill import __version__
 from intraskill.cli import main
+from intraskill.config.config import Config, flatten
+from intraskill.config.overrides import MAPPINGS
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -63,6 +68,45 @@ def test_every_command_that_a_document_names_exists(path: Path, capsys) -> None:
     assert "train" in verbs
     named = re.findall(r"(?:`|^\s*\$? ?)intraskill ([a-z]+)", path.read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(set(named) - set(verbs)) == []
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_every_option_that_a_document_names_exists(path: Path) -> None:
+    assert unknown_options(path.read_text(encoding="utf-8")) == []
+
+
+def test_the_rule_on_options_sees_a_misspelt_one() -> None:
+    assert unknown_options("Set `grpo.lrr`, or\n    intraskill train gate.takss=3\n") == ["gate.takss", "grpo.lrr"]
+    fine = "`grpo.lr=1`, `env.options.x`, `rollout.vllm.…`, `gate.py`, `intraskill.method.gate.pairs`, the gate.So"
+    assert unknown_options(fine) == []
+
+
+def test_the_plan_of_the_rooms_has_every_package_from_the_ground_up() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rooms = re.findall(r"^\| `(\w+)/` \|", text, re.MULTILINE)
+    packages = {path.parent.name for path in ROOT.glob("src/intraskill/*/__init__.py")}
+    assert set(rooms) == packages and rooms == [name for name in ORDER if name in packages]
+
+
+def test_the_citation_names_the_version_of_the_code() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert {"cff-version", "message", "title", "authors"} <= set(citation) and citation["type"] == "software"
+    assert str(citation["version"]) == __version__
+    assert f"## [{__version__}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def unknown_options(text: str) -> list[str]:
+    """Names such as ``grpo.lr``, in backticks or before ``=``, that are no option and no section of options."""
+    names = flatten(Config())
+    sections = {name.rpartition(".")[0] for name in names if "." in name}
+    dotted = rf"(?<![\w./-])((?:{'|'.join(sections)})(?:\.\w+)+)"
+    quoted = " ".join(re.findall(r"`[^`\n]*`", text))
+    named = {*re.findall(dotted, quoted), *re.findall(dotted + "=", text)}
+    return sorted(
+        name
+        for name in named - set(names) - sections
+        if not name.endswith((".py", ".md", ".yaml")) and not name.startswith(tuple(f"{free}." for free in MAPPINGS))
+    )
 
 
 def _member(path: Path) -> bool:

@@ -9,8 +9,9 @@ from editor.editing import planted_editing, write_editor
 from planted_runs import content, planted_config
 from safetensors.torch import load_file, save_file
 
-from intraskill.cli import compose, main
+from intraskill.cli import main
 from intraskill.config.config import check
+from intraskill.config.overrides import compose
 from intraskill.editor.trained import trained_editor
 from intraskill.editor.training import train_editor
 from intraskill.method.errors import ArtifactError, ConfigError

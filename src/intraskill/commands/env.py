@@ -5,13 +5,14 @@ import io
 import json
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any, TextIO, cast
 
-from intraskill.commands import Verb, ignore_broken_pipe, never
+from intraskill.commands import Verb, never
 from intraskill.config.config import Config
+from intraskill.config.overrides import compose
 from intraskill.environments.protocol import Environment, Opening, Outcome, Session, boundary, system_of
 from intraskill.environments.tool_calls import write_call
 from intraskill.method.errors import ArtifactError, ConfigError, SplitError, counted
@@ -200,19 +201,18 @@ def _goal(environment: Environment, task_id: str) -> str:
     return "\n".join(f"{name}: {value}" for name, value in asdict(environment.shop_task(task_id).goal).items())
 
 
-Compose = Callable[[Sequence[str]], Config]
 DIALECTS = ("shopsim-lease", "webshop-agentgym")
 MARKS = {"ok": "ok      ", "violated": "VIOLATED", "skipped": "skipped "}
 
 
-def add(verb: Verb, compose: Compose) -> None:
-    """Register the commands; ``compose`` turns overrides such as ``env.options.language=zh`` into a config."""
-    parser = verb("env", "look at, play, check and serve an environment (env.… overrides say which)", never)
+def add(verb: Verb) -> None:
+    """Register the commands."""
+    parser = verb("env", "look at, play, check or serve an environment, such as env.name=planted", never)
     actions = parser.add_subparsers(required=True, metavar="ACTION")
 
     def action(name: str, text: str, run: Callable[[argparse.Namespace, Config], int]) -> argparse.ArgumentParser:
         sub = actions.add_parser(name, help=text, description=text)
-        sub.set_defaults(command=lambda arguments, overrides: _ended(lambda: run(arguments, compose(overrides))))
+        sub.set_defaults(command=lambda arguments, overrides: _stoppable(run, arguments, overrides))
         return sub
 
     stats = action("stats", "statistics of a world: tasks, texts, catalogue, versions", _stats)
@@ -241,10 +241,12 @@ def add(verb: Verb, compose: Compose) -> None:
     serve.add_argument("--lease-seconds", type=float, default=600.0, help="an unused slot is taken back after these")
 
 
-def _ended(act: Callable[[], int]) -> int:
-    """Run an action; a reader that goes away and Ctrl-C end it without a word about saved steps: there are none."""
+def _stoppable(
+    run: Callable[[argparse.Namespace, Config], int], arguments: argparse.Namespace, overrides: list[str]
+) -> int:
+    """Run an action; Ctrl-C ends it without a word about saved steps: there are none."""
     try:
-        return ignore_broken_pipe(act)
+        return run(arguments, compose(overrides, experiment=None))
     except KeyboardInterrupt:
         sys.stderr.write("\nintraskill: stopped\n")
         return 130

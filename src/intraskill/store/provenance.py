@@ -56,7 +56,7 @@ def draft_of(config: Config) -> Skill:
 
 
 def skill_file(path: str) -> Path:
-    """Find a skill file: a path, or the name of one shipped in ``intraskill/configs``.
+    """Find a skill file: a path, or the name of one shipped in ``configs``.
 
     Raises:
         ConfigError: when neither exists.
@@ -180,4 +180,7 @@ def _git_state() -> Mapping[str, Any]:
             return None
         return answer.stdout.strip()
 
-    return {"commit": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain", "--", str(PACKAGE)))}
+    return {
+        "commit": git("rev-parse", "HEAD"),
+        "dirty": bool(git("status", "--porcelain", "--", str(PACKAGE), str(CONFIGS))),
+    }
