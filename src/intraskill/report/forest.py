@@ -156,7 +156,7 @@ def _draw_rows(plot: Any, rows: Sequence[Row], found: Validation) -> None:
 def _title(figure: Any, found: Validation, findings: Findings, x: float) -> None:
     height = figure.get_size_inches()[1]
     pairs, facts = len(found.pairs.task_ids), found.facts
-    title = f"Contributions over {pairs:,} pairs · estimator {facts.estimator} · policy {facts.policy}"
+    title = f"Contributions over {pairs:,} pairs · estimator {facts.gate.estimator} · policy {facts.gate.policy}"
     figure.text(x, 1.0 - 0.2 / height, title, weight="bold", size=FONT_SIZE + 2, va="top")
     key = "● β̂ with its 95 % interval    ◇ shrunk value    green keep, red drop, amber wait or hold"
     if found.assessment.null is not None:

@@ -5,19 +5,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Literal, cast, get_args
+from typing import cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from intraskill.method.errors import ConfigError, UnderpoweredError, counted
+from intraskill.method.gate.decision import DecisionRule, FdrRule, GateRule, ProbabilityRule, discoveries, one_sided_p
 from intraskill.method.gate.designs import Design
-from intraskill.method.gate.policies import DecisionRule, FdrRule, GateRule, ProbabilityRule, discoveries, one_sided_p
+from intraskill.method.gate.estimators import Estimator
 from intraskill.method.gate.shrinkage import SMALLEST_SE, Shrinkage
 from intraskill.method.randomness import child_seed
 
 Vector = NDArray[np.float64]
-EstimatorName = Literal["paired_ols", "paired_ols_intercept", "ancova", "masked_ols", "covariate"]
 VISIBLE = NormalDist().inv_cdf(0.975) + NormalDist().inv_cdf(0.8)
 """2.80: effects this many standard errors large are seen with 80 % power by a two-sided test at 5 %."""
 PUBLISHED_SIGMA = 0.44
@@ -33,7 +33,7 @@ class GateDesign:
     Attributes:
         chunks: J, chunks of the pool.
         tasks: n, validation tasks.
-        sigma: SD of R − B around C β, one rollout in each arm, reward units.
+        sigma: SD of R − B around C β, one rollout in each arm, reward units (`gate_sigma`).
         inclusion: p, probability that a chunk is shown.
         slots: sizes of the mutually exclusive versions of each contested slot: (1, 1) a REWRITE, (2, 1) a MERGE,
             (1, 1, 1) two rival rewrites. The other chunks stand alone.
@@ -52,7 +52,7 @@ class GateDesign:
     sigma: float
     inclusion: float = 0.5
     slots: tuple[tuple[int, ...], ...] = ()
-    estimator: EstimatorName = "paired_ols"
+    estimator: Estimator = "paired_ols"
     correlation: float | None = None
     masked_replicates: int = 1
     bare_replicates: int = 1
@@ -69,8 +69,8 @@ class GateDesign:
             f"a contested slot has at least two versions of at least one chunk, got {self.slots}": any(
                 len(slot) < 2 or min(slot) < 1 for slot in self.slots
             ),
-            f"unknown estimator {self.estimator!r}; choose one of {', '.join(get_args(EstimatorName))}": (
-                self.estimator not in get_args(EstimatorName)
+            f"unknown estimator {self.estimator!r}; choose one of {', '.join(get_args(Estimator))}": (
+                self.estimator not in get_args(Estimator)
             ),
             f"the estimator {self.estimator} needs corr(R, B); give correlation": (
                 self.correlation is None and not self.estimator.startswith("paired")
@@ -97,7 +97,7 @@ class GateDesign:
 
 def planned(
     masks: Design,
-    estimator: EstimatorName,
+    estimator: Estimator,
     *,
     chunks: int,
     tasks: int,
@@ -133,9 +133,9 @@ def planned(
     )
 
 
-def in_a_run(estimator: str) -> EstimatorName:
+def in_a_run(estimator: str) -> Estimator:
     """Return the law of a run's estimator; ``covariate``, with B in it, is an ``ancova`` with a column more."""
-    return "ancova" if estimator == "covariate" else cast(EstimatorName, estimator)
+    return "ancova" if estimator == "covariate" else cast(Estimator, estimator)
 
 
 def shown_probability(design: GateDesign) -> Vector:
@@ -179,6 +179,16 @@ def _slot_moments(design: GateDesign) -> list[Vector]:
             start += a
         blocks.append(block)
     return blocks
+
+
+def gate_sigma(residual_sd: float, bare_replicates: int) -> float:
+    """Return σ of a gate: the SD of R − B around C β, one rollout in each arm.
+
+    Args:
+        residual_sd: of its ``paired_ols``, whatever the estimator that decided.
+        bare_replicates: bare runs per task; a row of that fit has variance σ²/2 · (1 + 1/bare_replicates).
+    """
+    return float(residual_sd / ((1.0 + 1.0 / bare_replicates) / 2.0) ** 0.5)
 
 
 def noise_variance(design: GateDesign) -> float:

@@ -88,16 +88,15 @@ class Shrinkage:
 
     Args:
         covariance_JJ: Σ of the coefficients.
-        common_mean: κ ≥ 0.
     """
 
-    def __init__(self, covariance_JJ: Vector, *, common_mean: float = COMMON_MEAN) -> None:
+    def __init__(self, covariance_JJ: Vector) -> None:
         num_chunks = len(covariance_JJ)
         noise_JJ = covariance_JJ + SMALLEST_SE**2 * np.eye(num_chunks)
         typical = num_chunks / float(np.sum(1.0 / np.diag(noise_JJ))) if num_chunks else 1.0
         kept_G = (np.arange(GRID_POINTS) + 0.5) / GRID_POINTS
         self.spread_G = np.sqrt(typical * (1.0 - kept_G) / kept_G)
-        shape_JJ = np.eye(num_chunks) + common_mean * np.ones((num_chunks, num_chunks))
+        shape_JJ = np.eye(num_chunks) + COMMON_MEAN * np.ones((num_chunks, num_chunks))
         prior_GJJ = np.square(self.spread_G)[:, None, None] * shape_JJ
         total_GJJ = prior_GJJ + noise_JJ
         self._precision_GJJ = np.linalg.inv(total_GJJ)

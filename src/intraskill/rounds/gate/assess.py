@@ -67,14 +67,14 @@ def assess(facts: GateFacts, pairs: Pairs, *, every_estimator: bool = False) -> 
         RankDeficientError: when the pairs cannot be fitted by the estimator that decides.
         NoVariationError: when the rewards that it compares do not vary.
     """
-    everything = estimate(facts, pairs, facts.estimator)
+    everything = estimate(facts, pairs, facts.gate.estimator)
     contributions = everything.without(facts.placebo_ids)
-    earlier = facts.earlier if facts.policy == "probability" else {}
+    earlier = facts.earlier if facts.gate.policy == "probability" else {}
     decision = decide(facts.skill, facts.edits, contributions, facts.rule, earlier)
     beside: dict[str, Contributions] = {}
     impossible: dict[str, str] = {}
     for name in ESTIMATORS if every_estimator else (PUBLISHED,):
-        if name == facts.estimator or (name == "covariate" and not facts.history):
+        if name == facts.gate.estimator or (name == "covariate" and not facts.history):
             continue
         try:
             beside[name] = estimate(facts, pairs, name).without(facts.placebo_ids)
@@ -88,7 +88,7 @@ def assess(facts: GateFacts, pairs: Pairs, *, every_estimator: bool = False) -> 
         impossible=impossible,
         placebos=everything.without(set(facts.pool.ids)) if facts.placebos else None,
         null=empirical_null(everything, facts.placebo_ids),
-        slices=fit_slices(pairs, facts.slices, _in_slices(facts.estimator)) if facts.slices else None,
+        slices=fit_slices(pairs, facts.slices, _in_slices(facts.gate.estimator)) if facts.slices else None,
     )
 
 

@@ -1,4 +1,4 @@
-"""What a finished gate says beyond its verdicts: what it could see, if chunks add up, what would have been cheaper."""
+"""What a finished gate says beyond its verdicts: what it could see, if chunks add up."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,10 +6,9 @@ from typing import Any
 
 from intraskill.method.errors import NoVariationError, RankDeficientError
 from intraskill.method.gate.diagnostics.additivity import AdditivityGap, additivity_gap
-from intraskill.method.gate.diagnostics.estimator_costs import EstimatorComparison, cheaper_estimator
 from intraskill.method.gate.diagnostics.interactions import InteractionScreen, screen_interactions
 from intraskill.method.gate.diagnostics.placebo import EmpiricalNull
-from intraskill.method.gate.power import GatePlan
+from intraskill.method.gate.power import GatePlan, gate_sigma
 from intraskill.method.gate.regression import Contributions
 from intraskill.method.skill.skill import ChunkId
 from intraskill.rounds.gate.plan import outlook
@@ -24,14 +23,12 @@ class Findings:
     Attributes:
         sigma: SD of R − B around C β, scaled to one rollout in each arm; ``None`` for an empty pool.
         power: what a gate of this size and spread can see; ``None`` when nothing can be said.
-        costs: which estimator would have been cheaper.
         additivity: Σβ̂ against the measured effect of the whole skill; ``None`` without a full arm.
         screen: pairs of chunks that seem to change one another's effect.
     """
 
     sigma: float | None = None
     power: GatePlan | None = None
-    costs: EstimatorComparison | None = None
     additivity: AdditivityGap | None = None
     screen: InteractionScreen | None = None
 
@@ -44,13 +41,11 @@ def find(found: Validation) -> Findings:
     published = found.assessment.beside.get("paired_ols", found.contributions)
     if published.estimator != "paired_ols":
         return Findings()
-    sigma = published.residual_sd / ((1.0 + 1.0 / facts.design.bare_replicates) / 2.0) ** 0.5
-    known = {"earlier bare": facts.history} if facts.history else None
+    sigma = gate_sigma(published.residual_sd, facts.design.bare_replicates)
     tasks = len(set(pairs.task_ids))
     return Findings(
         sigma=sigma,
         power=outlook(facts, tasks, sigma, pairs.correlation),
-        costs=cheaper_estimator(pairs, known),
         additivity=_additivity(found),
         screen=_screen(found),
     )
@@ -136,11 +131,11 @@ def _numbers(contributions: Contributions | None) -> dict[ChunkId, dict[str, flo
 
 
 def findings_json(found: Validation, findings: Findings) -> Mapping[str, Any]:
-    """Return ``gate.json``: rewards, power, placebos, additivity and costs as data."""
+    """Return ``gate.json``: rewards, power, placebos and additivity as data."""
     power, screen = findings.power, findings.screen
     return {
-        "estimator": found.facts.estimator,
-        "policy": found.facts.policy,
+        "estimator": found.facts.gate.estimator,
+        "policy": found.facts.gate.policy,
         "pairs": len(found.pairs.task_ids),
         "tasks": len(set(found.pairs.task_ids)),
         "r_free": to_json(found.r_free),
@@ -154,7 +149,6 @@ def findings_json(found: Validation, findings: Findings) -> Mapping[str, Any]:
         "useless_stays": power.outlooks[0].useless_stays if power else None,
         "placebos": to_json(found.assessment.null),
         "additivity": to_json(findings.additivity),
-        "estimator_costs": to_json(findings.costs),
         "impossible": dict(found.assessment.impossible),
         "interaction_warnings": [list(pair) for pair in screen.warnings] if screen else [],
         "excluded_tasks": list(found.excluded),

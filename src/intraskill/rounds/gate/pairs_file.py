@@ -15,13 +15,12 @@ import numpy as np
 
 from intraskill.method.errors import ArtifactError, PairingError, SplitError, offenders
 from intraskill.method.gate.intervals import Interval
-from intraskill.method.gate.paired_validation import Conditions, Pairs, Scored, pair_replicates
-from intraskill.method.gate.pairs import MAIN_PART, VALIDATION_SPLIT
+from intraskill.method.gate.pairs import MAIN_PART, VALIDATION_SPLIT, Conditions, Pairs, Scored, pair
 from intraskill.method.randomness import content_hash
 from intraskill.method.skill.skill import BARE, Visible
 from intraskill.method.tasks import Task
 from intraskill.rounds.gate.assess import assess
-from intraskill.rounds.gate.plan import GateFacts
+from intraskill.rounds.gate.plan import GateFacts, facts_json, read_facts
 from intraskill.rounds.gate.run import Validation
 from intraskill.store.records import from_json, to_json
 from intraskill.store.run_directory import dumps, full_disk_is_one_error
@@ -82,7 +81,7 @@ def _metadata(found: Validation) -> dict[str, Any]:
     pairs = found.pairs
     return {
         "version": 1,
-        "facts": to_json(found.facts),
+        "facts": facts_json(found.facts),
         "conditions": to_json(pairs.conditions),
         "titles": {chunk.id: chunk.title for chunk in found.facts.columns.chunks},
         "tasks": sorted(set(pairs.task_ids)),
@@ -102,7 +101,7 @@ def read_pairs(path: Path, **changed: Any) -> Validation:
 
     Args:
         path: what `write_pairs` wrote.
-        changed: facts to replace, such as ``estimator`` or ``policy``.
+        changed: options of the section ``gate`` to replace, such as ``estimator`` or ``policy``.
 
     Raises:
         ArtifactError: when it is no such file, lacks a column, or was edited.
@@ -110,11 +109,12 @@ def read_pairs(path: Path, **changed: Any) -> Validation:
         SplitError: for a row of another split than skill_validation.
     """
     frame, about = _read(path)
-    facts = replace(from_json(GateFacts, about["facts"], path), **changed)
+    facts = read_facts(about["facts"], path)
+    facts = replace(facts, gate=replace(facts.gate, **changed))
     conditions = from_json(Conditions, about["conditions"], path)
     _audit_rows(path, frame, about, facts)
     bare, masked, planned = _scored(frame, about["parts"], facts, conditions)
-    pairs = pair_replicates(bare, masked, planned, facts.columns.ids)
+    pairs = pair(bare, masked, planned, facts.columns.ids)
     pairs = replace(pairs, num_bare=about["num_bare"], num_masked=about["num_masked"])
     shown = frozenset(about["shown"])
     full = [

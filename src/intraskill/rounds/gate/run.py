@@ -13,7 +13,7 @@ from intraskill.method.gate.decision import Decision
 from intraskill.method.gate.designs import Masks
 from intraskill.method.gate.diagnostics.sequential import Look, SequentialRule, look
 from intraskill.method.gate.intervals import Interval, mean_interval
-from intraskill.method.gate.paired_validation import Pairs, Scored, pair_replicates
+from intraskill.method.gate.pairs import Pairs, Scored, pair
 from intraskill.method.gate.regression import Contributions
 from intraskill.method.randomness import child_seed, shuffled
 from intraskill.method.rollouts import Episode, Rollout
@@ -57,7 +57,7 @@ def paired(
         score((rollout for rollout in arm if rollout.task_id in kept), conditions, "skill_validation")
         for arm in (bare, masked)
     ]
-    return pair_replicates(arms[0], arms[1], kept, facts.columns.ids, bare_replicates=number), faulted
+    return pair(arms[0], arms[1], kept, facts.columns.ids, bare_replicates=number), faulted
 
 
 TYPICAL_SE = 0.04
@@ -83,7 +83,7 @@ class GateRuns:
 
 def run_arms(run: Run, directory: Path, facts: GateFacts, tasks: Sequence[Task], masks: Masks) -> GateRuns:
     """Run both arms, or what is left of them, into ``bare.jsonl`` and ``masked.jsonl``."""
-    if facts.sequential and facts.columns.chunks:
+    if facts.gate.sequential and facts.columns.chunks:
         return _in_batches(run, directory, facts, tasks, masks)
     bare = run_scored_arm(run, directory / "bare.jsonl", facts.round_index, bare_episodes(run, facts, tasks))
     masked = bare
@@ -100,9 +100,9 @@ def sequential_rule(facts: GateFacts, tasks: int) -> SequentialRule:
     return SequentialRule(
         planned_pairs=tasks * rows,
         max_pairs=tasks * rows,
-        batch=facts.sequential * rows,
+        batch=facts.gate.sequential * rows,
         tight_se=float(plan.se_J.max()) if plan else TYPICAL_SE,
-        negligible=facts.effect or None,
+        negligible=facts.gate.effect or None,
         first_look=min(100, tasks) * rows,
         boundary="spending",
     )
@@ -149,7 +149,7 @@ def _look(
     bare, masked, masks = played
     pairs, _ = paired(run, facts, masks, [rollout for rollout in bare if rollout.task_id in masks], masked)
     try:
-        found = estimate(facts, pairs, facts.estimator).without(facts.placebo_ids)
+        found = estimate(facts, pairs, facts.gate.estimator).without(facts.placebo_ids)
     except (RankDeficientError, NoVariationError):
         return state
     return look(state, found, rule) if found.num_pairs > state.pairs else state
@@ -277,7 +277,7 @@ def chunk_rows(
     was never active: it is refused, not retired.
     """
     decision, contributions = validation.decision, validation.contributions
-    shrunk = validation.assessment.shrunk if validation.facts.policy == "probability" else {}
+    shrunk = validation.assessment.shrunk if validation.facts.gate.policy == "probability" else {}
     titles = {chunk.id: chunk.title for chunk in everything.chunks}
     numbers = (contributions.beta_J, contributions.se_J, contributions.low_J, contributions.high_J)
     rows = []

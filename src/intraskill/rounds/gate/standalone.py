@@ -24,7 +24,7 @@ from intraskill.rounds.gate.assess import contributions_json, slice_rows
 from intraskill.rounds.gate.bare_reuse import BareRun, Wanted, dependence, take_bare_run
 from intraskill.rounds.gate.findings import Findings, chunk_table, find, findings_json
 from intraskill.rounds.gate.pairs_file import read_pairs, write_pairs
-from intraskill.rounds.gate.plan import GateFacts, check_power, gate_facts, with_slices, write_masks
+from intraskill.rounds.gate.plan import GateFacts, check_power, facts_json, gate_facts, with_slices, write_masks
 from intraskill.rounds.gate.run import Validation, bare_episodes, validate_skill
 from intraskill.rounds.run import Run
 from intraskill.rounds.sizes import check_gate_tasks
@@ -72,16 +72,8 @@ def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
     return stream.getvalue()
 
 
-FACTS = {
-    "estimator": "estimator",
-    "policy": "policy",
-    "top_k": "top_k",
-    "admit": "admit",
-    "retire": "retire",
-    "fdr": "rate",
-    "effect": "effect",
-}
-"""Options of the section ``gate`` that a refit may set, and the fact that each becomes."""
+REFITTED = ("estimator", "policy", "top_k", "admit", "retire", "fdr", "effect")
+"""Options of the section ``gate`` that a refit may set."""
 
 
 def refit(path: Path, changes: Mapping[str, Any], out: Path | None = None) -> tuple[Validation, Findings, Path]:
@@ -89,7 +81,7 @@ def refit(path: Path, changes: Mapping[str, Any], out: Path | None = None) -> tu
 
     Args:
         path: ``pairs.parquet`` of a gate.
-        changes: options of the section ``gate`` by name; those of `FACTS` only.
+        changes: options of the section ``gate`` by name; those of `REFITTED` only.
         out: where to write; a directory beside ``path`` by default, named by the changes.
 
     Raises:
@@ -98,17 +90,17 @@ def refit(path: Path, changes: Mapping[str, Any], out: Path | None = None) -> tu
         PairingError: when its rows are not pairs, each kind by name.
         SplitError: for a row of another split.
     """
-    if fixed := sorted(set(changes) - set(FACTS)):
+    if fixed := sorted(set(changes) - set(REFITTED)):
         names = [f"gate.{name}" for name in fixed]
         raise ConfigError(
             f"a refit cannot change what its rows have fixed, {offenders(names)}; it can set "
-            + ", ".join(f"gate.{name}" for name in FACTS)
+            + ", ".join(f"gate.{name}" for name in REFITTED)
         )
     config = Config()
     for name, value in changes.items():
         setattr(config.gate, name, value)
     check(config)
-    found = read_pairs(path, **{FACTS[name]: value for name, value in changes.items()})
+    found = read_pairs(path, **changes)
     findings = find(found)
     name = f"refit-{content_hash(dict(changes))[:6]}" if changes else "refit"
     directory = out if out is not None else path.parent / name
@@ -168,7 +160,7 @@ def validate(run: Run, source: Source, skill: Skill, *, bare: Path | None = None
     facts = facts_alone(run, source, skill)
     tasks = run.tasks("skill_validation", run.config.gate.tasks)
     check_power(run, facts, len(tasks), refuse=run.config.gate.require_power)
-    fixed = [to_json(facts), run.config.seed, [task.id for task in tasks], run.learner.conditions]
+    fixed = [facts_json(facts), run.config.seed, [task.id for task in tasks], run.learner.conditions]
     fixed += [run.config.gate.full_arm, run.config.rollout.attempts]
     name = f"{run.learner.checkpoint[:8]}-{skill.hash[:8]}-n{len(tasks)}-{content_hash(*fixed)[:6]}"
     with locked(run.root / name):
