@@ -3,9 +3,9 @@
 python scripts/bench_gate_fit.py [--pairs 10000 --chunks 64] [--repeats 5]
 
 The gate's fit is statsmodels' OLS after an audit of rank and leverage. With one row per task its HC3 errors are taken.
-With five rows per task ours are CR3, which leaves whole tasks out; beside it stands statsmodels' plain cluster sandwich,
-which does less. Time is processor time of one thread, in turns; the limit is the singular value decomposition that no
-audited fit goes without. Writes docs/results/bench_gate_fit.csv.
+With five rows per task ours are CR3, which leaves whole tasks out; beside it stands statsmodels' plain cluster
+sandwich, which does less. Time is processor time of one thread, in turns; the limit is the singular value
+decomposition that no audited fit goes without. Writes docs/results/bench_gate_fit.csv.
 """
 
 import argparse

@@ -136,7 +136,7 @@ _TIE = 1e-12
 """Sides closer than this share of their |β̂| + SE are tied: rounding is smaller, no gate can measure less."""
 
 
-class ByBeta:
+class _ByBeta:
     """The published rule: β̂ against 0 and against the other side."""
 
     def __init__(self, contributions: Contributions, rule: GateRule | FdrRule) -> None:
@@ -188,7 +188,7 @@ class ByBeta:
         return self._side(slot.new) - self._side(slot.old) > _TIE * scale
 
 
-class ByDiscovery(ByBeta):
+class _ByDiscovery(_ByBeta):
     """Benjamini–Hochberg over every chunk (α ≤ 0), contested slot (new − old ≤ 0) and DELETE (α ≥ 0)."""
 
     def __init__(
@@ -249,7 +249,7 @@ class ByDiscovery(ByBeta):
         return super().slot_words(slot) + p
 
 
-class ByProbability:
+class _ByProbability:
     """Posterior probabilities after shrinkage, with a band in which nothing changes."""
 
     def __init__(
@@ -329,7 +329,7 @@ class ByProbability:
         return self._posterior.probability_positive(_contrast(self._contributions, slot))
 
 
-Judge: TypeAlias = ByBeta | ByProbability
+Judge: TypeAlias = _ByBeta | _ByProbability
 """Who wins a slot, where a chunk stands, and the numbers that say so; the chunks that pass are ranked by `value`."""
 
 
@@ -350,10 +350,10 @@ def judge(
         earlier: what earlier rounds said.
     """
     if isinstance(rule, ProbabilityRule):
-        return ByProbability(contributions, rule, earlier)
+        return _ByProbability(contributions, rule, earlier)
     if isinstance(rule, FdrRule):
-        return ByDiscovery(contributions, contested, accused, rule)
-    return ByBeta(contributions, rule)
+        return _ByDiscovery(contributions, contested, accused, rule)
+    return _ByBeta(contributions, rule)
 
 
 def _all_but(slot: Slot, winner: tuple[ChunkId, ...]) -> dict[ChunkId, Fate]:

@@ -110,13 +110,13 @@ def paired_bootstrap(before: Panel, after: Panel, *, seed: int, resamples: int =
     return Interval(float(difference_N.mean()), float(low), float(high), float(means.std(ddof=1)), n)
 
 
-def paired_counts(before: Panel, after: Panel, *, solved: float = 1.0) -> PairedCounts:
-    """Count tasks gained, lost, solved in both and in neither; a task is solved at a value ≥ ``solved``.
+def paired_counts(before: Panel, after: Panel) -> PairedCounts:
+    """Count tasks gained, lost, solved in both and in neither; a task is solved at a value of 1 or more.
 
     Raises:
         PairingError: if the panels differ or are empty.
     """
-    first, second = (values >= solved for values in aligned(before, after))
+    first, second = (values >= 1.0 for values in aligned(before, after))
     return PairedCounts(
         gained=int((~first & second).sum()),
         lost=int((first & ~second).sum()),

@@ -191,7 +191,7 @@ def gate_sigma(residual_sd: float, bare_replicates: int) -> float:
     return float(residual_sd / ((1.0 + 1.0 / bare_replicates) / 2.0) ** 0.5)
 
 
-def noise_variance(design: GateDesign) -> float:
+def _noise_variance(design: GateDesign) -> float:
     """Return the residual variance of one row of the regression, reward units squared; a row is a masked rollout."""
     if design.estimator.startswith("paired"):
         return design.sigma**2 / 2.0 * (1.0 + 1.0 / design.bare_replicates)
@@ -211,7 +211,7 @@ def promised_covariance(design: GateDesign) -> Vector:
     the sum r (r − 1) E[C] E[C]ᵀ, which an intercept removes; mirrored masks make it negative; that is their use.
     """
     inverse_JJ = np.linalg.inv(information(design))
-    noise = noise_variance(design)
+    noise = _noise_variance(design)
     shared = noise - design.sigma**2 / 2.0
     middle_JJ = noise * information(design) + shared * between_rows(design)
     return np.asarray(inverse_JJ @ middle_JJ @ inverse_JJ / (design.tasks * design.masked_replicates))
@@ -274,7 +274,7 @@ def tasks_for(design: GateDesign, effect: float) -> int:
 
 
 Kept = NDArray[np.bool_]
-GATES = 2000
+_GATES = 2000
 
 
 def outcomes(value_RJ: Vector, covariance_JJ: Vector, rule: DecisionRule, degrees: int) -> tuple[Kept, Kept]:
@@ -303,17 +303,17 @@ def outcomes(value_RJ: Vector, covariance_JJ: Vector, rule: DecisionRule, degree
 
 
 def admission_rates(
-    effect_J: Vector, covariance_JJ: Vector, rule: DecisionRule, *, degrees: int, gates: int = GATES
+    effect_J: Vector, covariance_JJ: Vector, rule: DecisionRule, *, degrees: int
 ) -> tuple[Vector, Vector]:
     """Return the probabilities that each chunk enters as a candidate and stays as an incumbent, (J,) each.
 
-    α = ``effect_J``. The draws depend on the size of the pool and on ``gates`` alone, so two policies are compared on
+    α = ``effect_J``. The draws depend on the size of the pool alone, so two policies are compared on
     the same ones.
     """
     num_chunks = len(effect_J)
-    rng = np.random.Generator(np.random.PCG64(child_seed(0, "admission", num_chunks, gates)))
+    rng = np.random.Generator(np.random.PCG64(child_seed(0, "admission", num_chunks, _GATES)))
     root_JJ = np.linalg.cholesky(covariance_JJ + SMALLEST_SE**2 * np.eye(num_chunks))
-    half_RJ = rng.standard_normal((gates // 2, num_chunks)) @ root_JJ.T
+    half_RJ = rng.standard_normal((_GATES // 2, num_chunks)) @ root_JJ.T
     value_RJ = effect_J + np.concatenate([half_RJ, -half_RJ])
     entering_RJ, staying_RJ = outcomes(value_RJ, covariance_JJ, rule, degrees)
     return np.asarray(entering_RJ.mean(axis=0)), np.asarray(staying_RJ.mean(axis=0))
@@ -327,7 +327,7 @@ def _top(passing_RJ: Kept, first_RJ: Kept, rank_RJ: Vector, top_k: int) -> Kept:
     return np.asarray(passing_RJ & (place_RJ < top_k))
 
 
-POLICY_NAMES = {GateRule: "positive_topk", ProbabilityRule: "probability", FdrRule: "fdr"}
+_POLICY_NAMES = {GateRule: "positive_topk", ProbabilityRule: "probability", FdrRule: "fdr"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -451,4 +451,4 @@ def _outlook(design: GateDesign, effect: float, rule: DecisionRule, useless: int
             float(rate_J.mean()) for rate_J in admission_rates(nothing_J, covariance_JJ, rule, degrees=degrees)
         )
         kept = float(admission_rates(one_J, covariance_JJ, rule, degrees=degrees)[0][-1])
-    return PolicyOutlook(POLICY_NAMES[type(rule)], enters, useless * enters, remains, kept)
+    return PolicyOutlook(_POLICY_NAMES[type(rule)], enters, useless * enters, remains, kept)

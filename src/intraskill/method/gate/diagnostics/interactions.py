@@ -29,11 +29,11 @@ from intraskill.method.skill.skill import ChunkId
 
 ALARM_RATE = 0.05
 """About the probability of a warning when no chunks interact."""
-FLIPS = 999
+_FLIPS = 999
 """Draws of the null."""
 PENALTY = 20.0
 """λ, in rows: shrinks an interaction as if its two chunks had been seen together 20 more times without any."""
-MIN_TOGETHER = 10
+_MIN_TOGETHER = 10
 """Rows that must show both chunks of a pair before it is screened; rivals of one slot never are."""
 
 
@@ -98,8 +98,8 @@ def _by_task(terms_NK: Vector, clusters: Sequence[NDArray[np.intp]]) -> Vector:
 
 
 def _signs(tasks: int, seed: int) -> Vector:
-    rng = np.random.Generator(np.random.PCG64(child_seed(seed, "interaction flips", FLIPS)))
-    return np.where(rng.random((FLIPS, tasks)) < 0.5, -1.0, 1.0)
+    rng = np.random.Generator(np.random.PCG64(child_seed(seed, "interaction flips", _FLIPS)))
+    return np.where(rng.random((_FLIPS, tasks)) < 0.5, -1.0, 1.0)
 
 
 def _nothing_to_screen(rest: tuple[tuple[ChunkId, ChunkId], ...]) -> InteractionScreen:
@@ -111,7 +111,7 @@ def _split(pairs: Pairs) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, 
     together_JJ = pairs.design_NJ.T @ pairs.design_NJ
     every = list(combinations(range(len(pairs.chunk_ids)), 2))
     named = {(a, b): (pairs.chunk_ids[a], pairs.chunk_ids[b]) for a, b in every}
-    often = [(a, b) for a, b in every if together_JJ[a, b] >= MIN_TOGETHER]
+    often = [(a, b) for a, b in every if together_JJ[a, b] >= _MIN_TOGETHER]
     return tuple(named[k] for k in often), tuple(named[k] for k in every if k not in set(often))
 
 

@@ -27,7 +27,7 @@ from intraskill.method.gate.regression import Contributions
 from intraskill.method.skill.skill import ChunkId
 
 Vector = NDArray[np.float64]
-GRID = 401
+_GRID = 401
 _NORMAL = NormalDist()
 
 
@@ -55,7 +55,7 @@ def spending_bounds(looks: tuple[int, ...], error: float) -> tuple[float, ...]:
         budget = spent(share, error) - (spent(before, error) if before else 0.0)
         edge = _edge(score, density, step, budget)
         bounds.append(edge / share**0.5)
-        fresh = np.linspace(-edge, edge, GRID)
+        fresh = np.linspace(-edge, edge, _GRID)
         kernel = np.exp(-0.5 * np.square((fresh[:, None] - score[None, :]) / step)) / (step * (2 * np.pi) ** 0.5)
         density = (kernel @ density) * _simpson(edge)
         score, before = fresh, share
@@ -80,9 +80,9 @@ def _edge(score: Vector, mass: Vector, step: float, budget: float) -> float:
 
 
 def _simpson(edge: float) -> Vector:
-    weights = np.ones(GRID)
+    weights = np.ones(_GRID)
     weights[1:-1:2], weights[2:-1:2] = 4.0, 2.0
-    return np.asarray(weights * (2.0 * edge / (GRID - 1) / 3.0))
+    return np.asarray(weights * (2.0 * edge / (_GRID - 1) / 3.0))
 
 
 Boundary: TypeAlias = Literal["mixture", "spending"]
