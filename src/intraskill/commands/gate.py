@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from intraskill.commands import Verb
+from intraskill.config.config import ESTIMATORS
 from intraskill.method.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 TASKS = (400, 800, 1600, 3200)
 POLICIES = ("positive_topk", "probability", "fdr")
-ESTIMATORS = ("paired_ols", "paired_ols_intercept", "ancova", "masked_ols", "covariate")
 
 
 def add(verb: Verb) -> None:
@@ -116,10 +116,9 @@ def _slot(text: str) -> tuple[int, ...]:
 
 
 def _rules(policies: Sequence[str], top_k: int) -> "list[DecisionRule]":
-    from intraskill.method.gate.decision import FdrRule, GateRule, ProbabilityRule
+    from intraskill.method.gate.power import RULES
 
-    kinds = {"positive_topk": GateRule, "probability": ProbabilityRule, "fdr": FdrRule}
-    return [kinds[name](top_k) for name in policies]
+    return [RULES[name](top_k) for name in policies]
 
 
 def _row(plan: "GatePlan", arguments: argparse.Namespace) -> dict[str, Any]:

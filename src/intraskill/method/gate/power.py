@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import cast, get_args
@@ -327,7 +327,7 @@ def _top(passing_RJ: Kept, first_RJ: Kept, rank_RJ: Vector, top_k: int) -> Kept:
     return np.asarray(passing_RJ & (place_RJ < top_k))
 
 
-_POLICY_NAMES = {GateRule: "positive_topk", ProbabilityRule: "probability", FdrRule: "fdr"}
+RULES: Mapping[str, type[DecisionRule]] = {"positive_topk": GateRule, "probability": ProbabilityRule, "fdr": FdrRule}
 
 
 @dataclass(frozen=True, slots=True)
@@ -451,4 +451,5 @@ def _outlook(design: GateDesign, effect: float, rule: DecisionRule, useless: int
             float(rate_J.mean()) for rate_J in admission_rates(nothing_J, covariance_JJ, rule, degrees=degrees)
         )
         kept = float(admission_rates(one_J, covariance_JJ, rule, degrees=degrees)[0][-1])
-    return PolicyOutlook(_POLICY_NAMES[type(rule)], enters, useless * enters, remains, kept)
+    policy = next(name for name, kind in RULES.items() if isinstance(rule, kind))
+    return PolicyOutlook(policy, enters, useless * enters, remains, kept)
