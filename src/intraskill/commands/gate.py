@@ -15,7 +15,7 @@ from intraskill.method.errors import ConfigError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from intraskill.method.gate.policies import DecisionRule
+    from intraskill.method.gate.decision import DecisionRule
     from intraskill.method.gate.power import GateDesign, GatePlan
 
 TASKS = (400, 800, 1600, 3200)
@@ -86,7 +86,7 @@ def _designs(arguments: argparse.Namespace) -> "list[GateDesign]":
     replicates = arguments.replicates or (2 if arguments.mirrored else 1)
     chunks, sigma, correlation = arguments.chunks, arguments.sigma, arguments.correlation
     if arguments.source:
-        from intraskill.rounds.gate.plan import read_noise
+        from intraskill.rounds.earlier_rounds import read_noise
 
         noise = read_noise(Path(arguments.source))
         chunks, sigma = noise.chunks if chunks is None else chunks, noise.sigma if sigma is None else sigma
@@ -115,10 +115,9 @@ def _slot(text: str) -> tuple[int, ...]:
 
 
 def _rules(policies: Sequence[str], top_k: int) -> "list[DecisionRule]":
-    from intraskill.method.gate.policies import FdrRule, GateRule, ProbabilityRule
+    from intraskill.method.gate.power import RULES
 
-    kinds = {"positive_topk": GateRule, "probability": ProbabilityRule, "fdr": FdrRule}
-    return [kinds[name](top_k) for name in policies]
+    return [RULES[name](top_k) for name in policies]
 
 
 def _row(plan: "GatePlan", arguments: argparse.Namespace) -> dict[str, Any]:
