@@ -62,7 +62,7 @@ def test_a_random_policy_makes_only_calls_that_the_page_admits(policy: Policy, r
     assert not any(turn.tool for rollout in free for turn in rollout.turns)
 
 
-@pytest.mark.parametrize("layout", ["dense", "prefix", "tree"])
+@pytest.mark.parametrize("layout", ["dense", "prefix"])
 def test_log_probabilities_are_renormalised_over_the_tokens_that_sampling_drew_from(
     policy: Policy, constraint: Constraint, rollouts: tuple[Rollout, ...], layout: logprobs.Layout
 ) -> None:

@@ -87,8 +87,8 @@ def worst(ours: dict[str, float], theirs: dict[str, float]) -> float:
         pytest.param("fsdp", "lora", marks=pytest.mark.slow),
         pytest.param("ddp", "dense, three steps", marks=pytest.mark.slow),
         pytest.param("fsdp", "dense, three steps", marks=pytest.mark.slow),
-        pytest.param("ddp", "lora, tree, recomputed, KL", marks=pytest.mark.slow),
-        pytest.param("fsdp", "lora, tree, recomputed, KL", marks=pytest.mark.slow),
+        pytest.param("ddp", "lora, recomputed, KL", marks=pytest.mark.slow),
+        pytest.param("fsdp", "lora, recomputed, KL", marks=pytest.mark.slow),
     ],
 )
 def test_two_processes_learn_what_one_learns_and_exchange_checkpoints(tmp_path: Path, strategy: str, kind: str) -> None:
@@ -272,7 +272,7 @@ def test_a_batch_is_cut_finer_for_more_processes(tmp_path: Path) -> None:
     policy = load_policy(write_model(tmp_path / "model"))
     settings = TrainerSettings(max_turns=2, max_new_tokens=8, max_context=600)
     rollouts = TorchLearner(policy, CountingWorld(), settings).run([episode("bbbb", sample) for sample in range(4)])
-    for layout in ("dense", "prefix", "tree"):
+    for layout in ("dense", "prefix"):
         assert len(micro_batches(rollouts, 10**6, layout=layout)) == 1
         found = micro_batches(rollouts, 10**6, layout=layout, parts=3)
         assert len(found) >= 3 and sorted(i for batch in found for i in batch) == [0, 1, 2, 3]

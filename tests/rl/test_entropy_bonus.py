@@ -42,9 +42,7 @@ def plain_entropy(model, rollouts, temperature):
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
-@pytest.mark.parametrize(
-    "layout", [{"shared_prefix": False}, {}, {"prefix_tree": True}], ids=["dense", "prefix", "tree"]
-)
+@pytest.mark.parametrize("layout", [{"shared_prefix": False}, {}], ids=["dense", "prefix"])
 def test_the_bonus_adds_the_gradient_of_the_mean_entropy(model_dir, temperature, layout):
     changes = {"temperature": temperature, **layout}
     groups = groups_of(learner(model_dir, **changes))

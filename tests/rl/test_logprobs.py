@@ -42,7 +42,7 @@ def gradients(policy: Policy, rollouts, **options) -> torch.Tensor:
 def test_both_paths_give_what_was_recorded_while_sampling(policy: Policy, rollouts: tuple[Rollout, ...]) -> None:
     assert {sum(r.loss_mask) == len(r.loss_mask) for r in rollouts} >= {False}, "some rollouts must have observations"
     recorded = sampled_logprobs(rollouts, policy.device)
-    for layout in ("dense", "prefix", "tree"):
+    for layout in ("dense", "prefix"):
         scored = batch_logprobs(policy, rollouts, layout=layout)
         torch.testing.assert_close(scored.logprobs.detach(), recorded, atol=LOGPROB_TOLERANCE, rtol=0)
         assert scored.mask.sum().item() == sum(sum(r.loss_mask) for r in rollouts)
@@ -114,17 +114,9 @@ def test_the_entropy_is_that_of_the_sampling_distribution(policy: Policy) -> Non
     assert not torch.allclose(batch_logprobs(policy, [rollout]).entropy[0], expected)
 
 
-def padded_nodes(batch: list[Rollout]) -> int:
-    """Nodes of one tree per prompt, counted by their definition: different beginnings."""
-    prompts = {rollout.prompt_ids for rollout in batch}
-    rows = [[r for r in batch if r.prompt_ids == prompt] for prompt in prompts]
-    wholes = [[(*r.prompt_ids, *r.token_ids)[:-1] for r in row] for row in rows]
-    return len(rows) * max(len({w[: k + 1] for w in row for k in range(len(w))}) for row in wholes)
-
-
 def test_micro_batches_hold_each_rollout_once_within_the_budget() -> None:
     some = [made_up(20 if i < 4 else 30, 1 + (7 * i) % 11) for i in range(9)]
-    for layout in ("dense", "prefix", "tree"):
+    for layout in ("dense", "prefix"):
         batches = micro_batches(some, 70, layout=layout)
         assert sorted(i for batch in batches for i in batch) == list(range(9))
         for batch in batches:
@@ -133,13 +125,10 @@ def test_micro_batches_hold_each_rollout_once_within_the_budget() -> None:
             padded = prompts[0] + len(batch) * max(sizes)
             if layout == "dense":
                 padded = len(batch) * max(p + s for p, s in zip(prompts, sizes, strict=True))
-            if layout == "tree":
-                padded = padded_nodes([some[i] for i in batch])
             assert padded <= 70 or len(batch) == 1
             assert len(set(prompts)) == 1 or layout != "prefix"
     assert len(micro_batches(some, 70, layout="prefix")) < len(micro_batches(some, 70, layout="dense"))
-    assert len(micro_batches(some, 70, layout="tree")) < len(micro_batches(some, 70, layout="prefix"))
-    assert len(micro_batches(some, 1, layout="prefix")) == len(micro_batches(some, 1, layout="tree")) == 9
+    assert len(micro_batches(some, 1, layout="prefix")) == len(micro_batches(some, 1, layout="dense")) == 9
 
 
 def test_different_prompts_and_silent_rollouts_are_refused(policy: Policy) -> None:

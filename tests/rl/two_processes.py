@@ -25,9 +25,9 @@ KINDS = {
     "full": (None, {}),
     "lora": (LoraSettings(4, 8), {}),
     "dense, three steps": (None, {"shared_prefix": False, "updates_per_batch": 3, "self_check": "off"}),
-    "lora, tree, recomputed, KL": (
+    "lora, recomputed, KL": (
         LoraSettings(4, 8),
-        {"prefix_tree": True, "checkpoint_activations": True, "beta": 0.1, "updates_per_batch": 2},
+        {"checkpoint_activations": True, "beta": 0.1, "updates_per_batch": 2},
     ),
 }
 

@@ -77,7 +77,6 @@ class GrpoConfig:
     micro_batch_tokens: int = option(4096, "tokens per forward and backward pass", "[1, inf)")
     updates_per_batch: int = option(1, "optimizer steps on the same rollouts", "[1, 64]")
     shared_prefix: bool = option(True, "forward each group's prompt once instead of once per rollout")
-    prefix_tree: bool = option(False, "share what rollouts have in common beyond the prompt too; needs shared_prefix")
     self_check: str = option("fallback", "if sharing changes numbers: go on dense, stop, unchecked", "", SELF_CHECKS)
     checkpoint_activations: bool = option(False, "keep each layer's input only and recompute the rest backward")
     mismatch_cap: float = option(0.0, "cap of the trainer/engine importance weight per token; 0 = off", "[0, inf)")
@@ -215,6 +214,15 @@ def flatten(config: Config) -> dict[str, Any]:
     return {name: value for name, value, _ in options(config)}
 
 
+RETIRED: dict[str, Any] = {"grpo.prefix_tree": False}
+"""Options that are gone, each with the value that this version behaves as; plans of older runs still hold them."""
+
+
+def without_retired(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return dotted name → value without retired options that ask for what this version does anyway."""
+    return {name: value for name, value in values.items() if name not in RETIRED or value != RETIRED[name]}
+
+
 def unflatten(values: Mapping[str, Any]) -> Config:
     """Return the config whose `flatten` gave ``values``; options that are absent keep their default.
 
@@ -222,7 +230,7 @@ def unflatten(values: Mapping[str, Any]) -> Config:
         ConfigError: for a name that is no option of this version.
     """
     config = Config()
-    for name, value in values.items():
+    for name, value in without_retired(values).items():
         *path, leaf = name.split(".")
         section: Any = config
         for step in path:
@@ -288,7 +296,6 @@ def _contradictions(config: Config) -> Iterator[tuple[bool, str]]:
     )
     yield (config.final.tasks == 1, "final.tasks=1 gives no interval; use 2 or more, or 0 for no closing comparison")
     yield (not config.run_dir.strip(), "run_dir is empty; name a directory")
-    yield (grpo.prefix_tree and not grpo.shared_prefix, "grpo.prefix_tree=true needs grpo.shared_prefix=true")
     yield (grpo.steps_per_round == 0 and config.rounds > 0, "grpo.steps_per_round=0 trains nothing; set rounds=0 too")
     yield (gate.design != "bernoulli" and gate.inclusion != 0.5, f"gate.design={gate.design} needs gate.inclusion=0.5")
     yield (gate.design == "mirrored" and gate.replicates % 2 == 1, "gate.design=mirrored needs an even gate.replicates")

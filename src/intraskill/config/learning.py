@@ -31,8 +31,6 @@ class TrainerSettings:
         updates_per_batch: optimizer steps on the same rollouts.
         token_budget: most forwarded tokens of one micro-batch, padding included.
         shared_prefix: forward each group's prompt once instead of once per rollout.
-        prefix_tree: with ``shared_prefix``, forward once whatever rollouts of a group begin with in common, and put
-            several groups into one micro-batch.
         checkpoint_activations: keep only what enters each layer, and recompute the rest backward.
         self_check: what the first update does when a shared prefix gives other numbers than the dense path: go on
             dense (``fallback``) or stop (``error``); ``off`` compares nothing.
@@ -60,7 +58,6 @@ class TrainerSettings:
     updates_per_batch: int = 1
     token_budget: int = 4096
     shared_prefix: bool = True
-    prefix_tree: bool = False
     checkpoint_activations: bool = False
     self_check: SelfCheck = "fallback"
     temperature: float = 1.0

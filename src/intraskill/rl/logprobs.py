@@ -1,12 +1,11 @@
 """Log-probabilities of sampled tokens under the current weights, with gradients.
 
-Only hidden states that predict a sampled token reach the head: there is no (T, V) tensor for the others. Three layouts
-give the same numbers: a right-padded batch; a shared prefix that is forwarded once for all rollouts of a group, which
-the group-consistent context makes possible (method §5.1); and a tree of tokens, which shares what rollouts have in
-common beyond the prompt, too, and puts several groups side by side.
+Only hidden states that predict a sampled token reach the head: there is no (T, V) tensor for the others. Two layouts
+give the same numbers: a right-padded batch, and a shared prefix that is forwarded once for all rollouts of a group,
+which the group-consistent context makes possible (method §5.1).
 
 Shape letters: B rollouts, T tokens after the prompt, S sampled tokens of a row (padded), n sampled tokens in all,
-u different ones, P prompt tokens, N nodes of a tree (padded), D hidden width, V vocabulary, W bytes of a packed set.
+P prompt tokens, D hidden width, V vocabulary, W bytes of a packed set.
 """
 
 import copy
@@ -24,9 +23,8 @@ from transformers.cache_utils import DynamicLayer, LinearAttentionLayer
 from intraskill.method.errors import ConfigError, offenders
 from intraskill.method.rollouts import Rollout
 from intraskill.rl.engines.constrained import unpacked
-from intraskill.rl.micro_batches import Layout, by_prompt
+from intraskill.rl.micro_batches import Layout
 from intraskill.rl.policy import Policy
-from intraskill.rl.prefix_tree import PrefixTree, prefix_tree, visible
 
 
 class ForkableState(LinearAttentionLayer):  # type: ignore[misc]  # transformers is untyped
@@ -96,12 +94,6 @@ def unshareable(cache: DynamicCache) -> list[str]:
     return sorted(
         {type(layer).__name__ for layer in cache.layers} - {DynamicLayer.__name__, LinearAttentionLayer.__name__}
     )
-
-
-def untreelike(config: Any) -> list[str]:
-    """Return the kinds of layers, such as recurrent ones, whose tokens cannot stand beside another branch's."""
-    layers = DynamicCache(config=config).layers
-    return sorted({type(layer).__name__ for layer in layers} - {DynamicLayer.__name__})
 
 
 @contextmanager
@@ -215,19 +207,12 @@ def batch_logprobs(
         raise ValueError(f"rollouts without a sampled token, {offenders(silent)}")
     device = policy.device
     counts = torch.tensor([sum(rollout.loss_mask) for rollout in rollouts])
-    if layout == "tree":
-        hidden, target_u, index_n = _tree_hidden(policy, rollouts, checkpoint_activations)
-        if allowed is not None:
-            allowed = allowed[_first_of_each(index_n)]
-        logprobs_u, entropy_u = _head(policy, hidden, target_u, temperature, Rows(allowed, entropy_gradient))
-        logprobs_n, entropy_n = logprobs_u[index_n], entropy_u[index_n]
-    else:
-        forward = _shared_hidden if layout == "prefix" else _dense_hidden
-        hidden = forward(policy, rollouts, checkpoint_activations)
-        targets = [t for r in rollouts for t, kept in zip(r.token_ids, r.loss_mask, strict=True) if kept]
-        logprobs_n, entropy_n = _head(
-            policy, hidden, torch.tensor(targets, device=device), temperature, Rows(allowed, entropy_gradient)
-        )
+    forward = _shared_hidden if layout == "prefix" else _dense_hidden
+    hidden = forward(policy, rollouts, checkpoint_activations)
+    targets = [t for r in rollouts for t, kept in zip(r.token_ids, r.loss_mask, strict=True) if kept]
+    logprobs_n, entropy_n = _head(
+        policy, hidden, torch.tensor(targets, device=device), temperature, Rows(allowed, entropy_gradient)
+    )
     mask = (torch.arange(int(counts.max())) < counts[:, None]).to(device)
     blank = torch.zeros(mask.shape, dtype=logprobs_n.dtype, device=device)
     return TokenLogprobs(
@@ -269,55 +254,6 @@ def _shared_hidden(policy: Policy, rollouts: Sequence[Rollout], checkpoints: boo
     row_n, offset_n = _sampled_positions(rollouts, device)
     picked: torch.Tensor = hidden[row_n, offset_n]
     return picked
-
-
-def _tree_hidden(
-    policy: Policy, rollouts: Sequence[Rollout], checkpoints: bool
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Hidden states (u, D) and targets (u,) of the different sampled tokens, and which of them each of (n,) is."""
-    if odd := untreelike(policy.causal.config):
-        raise ConfigError(
-            f"no tree can be made of what this model caches, {offenders(odd)}; set grpo.prefix_tree=false"
-        )
-    groups = list(by_prompt(rollouts).values())
-    # The last token predicts nothing that was sampled, so it is not forwarded.
-    trees = [prefix_tree([(*rollouts[i].prompt_ids, *rollouts[i].token_ids)[:-1] for i in group]) for group in groups]
-    place = {i: (row, trees[row].paths[k]) for row, group in enumerate(groups) for k, i in enumerate(group)}
-    found: dict[tuple[int, int, int], int] = {}
-    index_n: list[int] = []
-    for i, rollout in enumerate(rollouts):
-        row, path = place[i]
-        for at, (token, kept) in enumerate(zip(rollout.token_ids, rollout.loss_mask, strict=True)):
-            if kept:
-                key = (row, path[len(rollout.prompt_ids) - 1 + at], token)
-                index_n.append(found.setdefault(key, len(found)))
-    with _recomputed(policy, checkpoints):
-        hidden = _forward_trees(policy, trees)
-    row_u, node_u, target_u = torch.tensor(list(found), device=policy.device).T
-    return hidden[row_u, node_u], target_u, torch.tensor(index_n, device=policy.device)
-
-
-def _first_of_each(index_n: torch.Tensor) -> torch.Tensor:
-    """Where each of 0, 1, … (u,) stands first in (n,); they are numbered in order of appearance."""
-    first: dict[int, int] = {}
-    for at, index in enumerate(index_n.tolist()):
-        first.setdefault(index, at)
-    return torch.tensor(list(first.values()))
-
-
-def _forward_trees(policy: Policy, trees: Sequence[PrefixTree]) -> torch.Tensor:
-    """Hidden states (trees, N, D) of all nodes."""
-    device, dtype = policy.device, policy.causal.dtype
-    width = max(len(tree.tokens) for tree in trees)
-    seen = torch.stack([visible(tree, width) for tree in trees])[:, None].to(device)
-    mask = torch.zeros(seen.shape, dtype=dtype, device=device).masked_fill_(~seen, torch.finfo(dtype).min)
-    hidden: torch.Tensor = policy.backbone(
-        input_ids=_padded([tree.tokens for tree in trees], device),
-        position_ids=_padded([tree.depths for tree in trees], device),
-        attention_mask=mask,
-        use_cache=False,
-    ).last_hidden_state
-    return hidden
 
 
 def _recomputed(policy: Policy, checkpoints: bool, repeats: int = 1) -> AbstractContextManager[None]:

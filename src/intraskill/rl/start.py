@@ -121,7 +121,6 @@ def trainer_settings(config: Config) -> TrainerSettings:
         updates_per_batch=grpo.updates_per_batch,
         token_budget=grpo.micro_batch_tokens,
         shared_prefix=grpo.shared_prefix,
-        prefix_tree=grpo.prefix_tree,
         self_check=cast(SelfCheck, grpo.self_check),
         checkpoint_activations=grpo.checkpoint_activations,
         temperature=rollout.temperature,

@@ -91,7 +91,7 @@ class Updater:
             list(policy.trainable().values()), lr=s.lr, betas=s.betas, weight_decay=s.weight_decay
         )
         self.steps = 0
-        self.layout: Layout = ("tree" if s.prefix_tree else "prefix") if s.shared_prefix else "dense"
+        self.layout: Layout = "prefix" if s.shared_prefix else "dense"
         self.fallback = ""
         self._to_check = self.layout != "dense" and s.self_check != "off"
         self._objective = Objective(s.loss, s.epsilon_low, s.epsilon_high, s.beta, s.mismatch_cap, longest)

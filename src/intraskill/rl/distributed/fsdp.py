@@ -26,7 +26,7 @@ from intraskill.rl.checkpoints import (
 )
 from intraskill.rl.distributed.ddp import Replicated, dealt
 from intraskill.rl.distributed.group import Ranks, same
-from intraskill.rl.logprobs import TokenLogprobs, batch_logprobs, unshareable, untreelike
+from intraskill.rl.logprobs import TokenLogprobs, batch_logprobs, unshareable
 from intraskill.rl.micro_batches import Layout
 from intraskill.rl.policy import Policy
 from intraskill.rl.self_check import verdict
@@ -102,8 +102,7 @@ class Sharded(Replicated):
 
     def disagreement(self, policy: Policy, rollouts: Sequence[Rollout], layout: Layout, **options: Any) -> str | None:
         """Compare by two backward passes, all processes on the same rollouts."""
-        config = policy.causal.config
-        if odd := untreelike(config) if layout == "tree" else unshareable(DynamicCache(config=config)):
+        if odd := unshareable(DynamicCache(config=policy.causal.config)):
             return f"this model caches {', '.join(odd)}"
         shared_BS, shared = self._gradient(policy, rollouts, layout, options)
         dense_BS, dense = self._gradient(policy, rollouts, "dense", options)
