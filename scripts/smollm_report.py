@@ -11,7 +11,7 @@ import argparse
 import csv
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, stdev
 
@@ -29,7 +29,6 @@ from intraskill.recipes.sft import SftSettings, fine_tune
 from intraskill.recipes.shop_demonstrations import shop_examples
 from intraskill.recipes.smollm import smollm_directory
 from intraskill.rl.policy import LoraSettings, load_policy
-from intraskill.rl.start import trainer_settings
 from intraskill.rl.trainer import TorchLearner
 from intraskill.rounds.setup import environment_of
 from intraskill.rounds.training import rescored
@@ -61,10 +60,9 @@ class Report:
 
     def learner(self, directory: Path, *, constrained: bool) -> TorchLearner:
         """Return a policy with the experiment's adapter."""
-        self.config.rollout.constrained = constrained
+        config = replace(self.config, rollout=replace(self.config.rollout, constrained=constrained))
         lora = LoraSettings(self.config.policy.lora_rank, self.config.policy.lora_alpha)
-        settings = trainer_settings(self.config)
-        return TorchLearner(load_policy(directory, lora=lora), environment_of(self.config), settings)
+        return TorchLearner(load_policy(directory, lora=lora), environment_of(config), config)
 
     def ask(self, learner: TorchLearner, stage: str, trained_on: str) -> None:
         """Play the validation tasks once, without a skill."""
@@ -72,7 +70,7 @@ class Report:
         cpu, wall = time.process_time(), time.monotonic()
         found = learner.run([Episode(task, Skill(""), BARE, 0, child_seed(0, task.id)) for task in tasks])
         spent = {"cpu_s": round(time.process_time() - cpu, 1), "wall_s": round(time.monotonic() - wall, 1)}
-        decoding = "constrained" if learner.settings.constrained else "free"
+        decoding = "constrained" if learner.rollout.constrained else "free"
         self.row(stage=stage, decoding=decoding, trained_on=trained_on, **_measures(found), **spent)
 
 
@@ -122,7 +120,7 @@ def train(report: Report, learner: TorchLearner, steps: int, skill: Skill) -> No
         except NothingToLearnError:
             pass
         spent = {"cpu_s": round(time.process_time() - cpu, 1), "wall_s": round(time.monotonic() - wall, 1)}
-        decoding = "constrained" if learner.settings.constrained else "free"
+        decoding = "constrained" if learner.rollout.constrained else "free"
         report.row(stage=f"GRPO step {step + 1}", decoding=decoding, **_measures(rollouts), note=note, **spent)
 
 

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from intraskill.commands import Command, coldstart, editor, env, gate, skill, validate, warmstart
 from intraskill.config.config import Config, check, flatten, unflatten
-from intraskill.config.learning import launched
 from intraskill.config.option import nearest
 from intraskill.config.shipped import CONFIGS
 from intraskill.method.errors import ConfigError, IntraSkillError, WaitsForPerson
+from intraskill.rl.distributed.launch import launched
 
 OVERRIDE = re.compile(r"^[+~]{0,2}[A-Za-z_][\w./@-]*=")
 OPTIONS = ("env.options", "editor.options", "rollout.vllm.options")

@@ -5,14 +5,14 @@ The mean is over the tokens of the groups that are learnt from: one whose reward
 
 import pytest
 import torch
-from rl.test_trainer import groups_of, learner
+from rl.test_trainer import SETTINGS, groups_of, learner
+from rl.toy import config_of, logprobs_of
 
-from intraskill.rl.logprobs import batch_logprobs
-from intraskill.rl.losses import BatchTotals, Objective, group_advantages, reduce_losses, token_losses
+from intraskill.rl.losses import BatchTotals, group_advantages, reduce_losses, token_losses
 from intraskill.rl.micro_batches import micro_batches
 
 COEFFICIENT = 0.3
-WHOLE = {"max_grad_norm": 1e9, "token_budget": 10**6}
+WHOLE = {"max_grad_norm": 1e9, "micro_batch_tokens": 10**6}
 """No clipping, so that gradients add up; one micro-batch, so that they are summed in one order."""
 
 
@@ -78,10 +78,11 @@ def test_zero_leaves_the_gradients_of_the_plain_loss_bit_for_bit(model_dir):
     rollouts = [rollout for group in groups for rollout in group.rollouts]
     advantages = [value for group in groups for value in group_advantages(group.rewards, "grpo")]
     (order,) = micro_batches(rollouts, 10**6, layout="dense")
-    scored = batch_logprobs(plain.policy, [rollouts[i] for i in order])
+    scored = logprobs_of(plain.policy, [rollouts[i] for i in order])
     weights = torch.tensor([advantages[i] for i in order])
-    losses = token_losses(Objective(), scored.logprobs, scored.logprobs.detach(), weights)
-    loss = reduce_losses(Objective(), losses, scored.mask, BatchTotals(len(rollouts), int(scored.mask.sum())))
+    grpo = config_of(**SETTINGS).grpo
+    losses = token_losses(grpo, scored.logprobs, scored.logprobs.detach(), weights)
+    loss = reduce_losses(grpo, losses, scored.mask, BatchTotals(len(rollouts), int(scored.mask.sum()), 96))
     loss.backward()
     assert metrics["train/loss"] == loss.item()
     assert all(torch.equal(found[name], gradient) for name, gradient in gradients(plain).items())

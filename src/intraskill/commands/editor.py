@@ -58,8 +58,8 @@ def _amount(parser: argparse.ArgumentParser) -> None:
 def _train(arguments: argparse.Namespace, config: Config) -> int:
     from rich.console import Console
 
-    from intraskill.config.learning import launched
     from intraskill.report.editor import editor_plan
+    from intraskill.rl.distributed.launch import launched
 
     leads = launched().rank == 0
     if arguments.dry_run:

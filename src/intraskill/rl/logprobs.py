@@ -182,9 +182,9 @@ def batch_logprobs(
     policy: Policy,
     rollouts: Sequence[Rollout],
     *,
-    temperature: float = 1.0,
-    layout: Layout = "dense",
-    checkpoint_activations: bool = False,
+    temperature: float,
+    layout: Layout,
+    checkpoint_activations: bool,
     allowed: torch.Tensor | None = None,
     entropy_gradient: bool = False,
 ) -> TokenLogprobs:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from intraskill.config.config import Config
-from intraskill.config.learning import LossKind, SelfCheck, TrainerSettings, launched, strategy_of
 from intraskill.config.shipped import POLICIES
 from intraskill.environments.factories import imported
 from intraskill.environments.protocol import Environment
 from intraskill.method.errors import ConfigError, RankError
+from intraskill.rl.distributed.launch import launched, strategy_of
 from intraskill.rl.learner import Learner
 from intraskill.store.metrics import Monitor
 
@@ -56,13 +56,13 @@ def _torch_learner(config: Config, environment: Environment) -> Learner:
 
     rollout, ranks = config.rollout, present()
     refuse_engine(rollout.engine, ranks)
-    loaded, settings = start_policy(config), trainer_settings(config)
-    together = together_of(ranks, loaded, settings)
+    loaded = start_policy(config)
+    together = together_of(ranks, loaded, config)
     engine: Engine | None = None
     if rollout.engine != "torch":
         directory = policy_directory(config.policy.path)
         engine = NoEngine() if ranks and ranks.rank else vllm_engine_of(rollout, loaded, directory)
-    local = TorchLearner(loaded, environment, settings, engine=engine, together=together)
+    local = TorchLearner(loaded, environment, config, engine=engine, together=together)
     return local if ranks is None else led(local, ranks, elsewhere=rollout.engine != "torch")
 
 
@@ -103,35 +103,6 @@ def policy_directory(path: str) -> Path:
             "intraskill warmstart (a policy) or intraskill editor sft (an editor) make it"
         )
     return directory
-
-
-def trainer_settings(config: Config) -> TrainerSettings:
-    """Translate the config into the trainer's own settings."""
-    grpo, rollout = config.grpo, config.rollout
-    return TrainerSettings(
-        lr=grpo.lr,
-        weight_decay=grpo.weight_decay,
-        max_grad_norm=grpo.max_grad_norm,
-        warmup_steps=grpo.warmup_steps,
-        loss=cast(LossKind, grpo.loss),
-        epsilon_low=grpo.clip_low,
-        epsilon_high=grpo.clip_high,
-        beta=grpo.kl_beta,
-        entropy_coef=grpo.entropy_coef,
-        updates_per_batch=grpo.updates_per_batch,
-        token_budget=grpo.micro_batch_tokens,
-        shared_prefix=grpo.shared_prefix,
-        self_check=cast(SelfCheck, grpo.self_check),
-        checkpoint_activations=grpo.checkpoint_activations,
-        temperature=rollout.temperature,
-        max_turns=rollout.max_turns,
-        max_new_tokens=rollout.max_new_tokens,
-        max_context=rollout.max_context,
-        constrained=rollout.constrained,
-        rollout_batch=-(-rollout.batch // (config.workers * launched().size)),
-        workers=config.workers,
-        mismatch_cap=grpo.mismatch_cap,
-    )
 
 
 def run_together(

@@ -75,6 +75,8 @@ class RowLayer(DynamicLayer):  # type: ignore[misc]
             held[right, :, :width] = kept
 
 
+_PREFILL_TOKENS = 8192
+"""Most tokens, padding included, of one forward pass over prompts or observations."""
 _WIDTH_STEP = 128
 _SHRINK_AT = 0.25
 _WASTE = 1.3
@@ -88,7 +90,6 @@ class TorchEngine:
         stop_id: the token that ends an action.
         temperature: sampling temperature; 0 takes the likeliest token, with log-probability 0.
         max_new_tokens: limit of one action.
-        prefill_tokens: most tokens, padding included, of one forward pass over prompts or observations.
 
     Attributes:
         prefilled: tokens forwarded so far that were not sampled: prompts and observations, without padding.
@@ -102,9 +103,8 @@ class TorchEngine:
         policy: Policy,
         *,
         stop_id: int,
-        temperature: float = 1.0,
-        max_new_tokens: int = 64,
-        prefill_tokens: int = 8192,
+        temperature: float,
+        max_new_tokens: int,
     ) -> None:
         config = policy.causal.config
         layers = DynamicCache(config=config).layers
@@ -117,7 +117,6 @@ class TorchEngine:
         self.stop_id = stop_id
         self.temperature = temperature
         self.max_new_tokens = max_new_tokens
-        self.prefill_tokens = prefill_tokens
         self.num_layers = int(config.num_hidden_layers)
         self.prefilled = 0
         self._counting = Lock()
@@ -249,7 +248,7 @@ class TorchConversations:
         self._width = max(len(prompt) for prompt in prompts)
         backbone, device = self._engine.policy.backbone, self._engine.policy.device
         self._engine.count(sum(map(len, distinct)))
-        for chunk in _by_padded_size([len(prompt) for prompt in distinct], self._engine.prefill_tokens):
+        for chunk in _by_padded_size([len(prompt) for prompt in distinct], _PREFILL_TOKENS):
             batch = [distinct[index] for index in chunk]
             cache = DynamicCache(config=self._engine.policy.causal.config)
             backbone(input_ids=_right_padded(batch).to(device), past_key_values=cache, use_cache=True)
@@ -267,7 +266,7 @@ class TorchConversations:
         sizes = [len(self._pending[row]) for row in self._row_at[:active]]
         self._make_room(max(self._length[row] + max(sizes) for row in self._row_at[:active]))
         order = sorted(range(active), key=lambda slot: sizes[slot])
-        chunks = _by_padded_size([sizes[slot] for slot in order], self._engine.prefill_tokens)
+        chunks = _by_padded_size([sizes[slot] for slot in order], _PREFILL_TOKENS)
         if len(chunks) == 1 and max(sizes) * active <= _WASTE * sum(sizes):
             return self._feed(list(range(active)), leading=True)
         parts = [self._feed([order[index] for index in chunk], leading=False) for chunk in chunks]

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from intraskill.method.errors import EngineError
+from intraskill.rl.engines.stateless import ActionRequest
 from intraskill.rl.policy import Generation, Policy
 
 PROBE_TOKENS = 24
@@ -38,11 +39,15 @@ class EngineProbe:
         tolerance: largest mean difference per token, nats; 0 = by the number type of the weights.
     """
 
-    def __init__(self, policy: Policy, temperature: float, tolerance: float = 0.0) -> None:
+    def __init__(self, policy: Policy, temperature: float, tolerance: float) -> None:
         self.prompt_ids: tuple[int, ...] = tuple(policy.tokenizer.encode(PROBE_TEXT, add_special_tokens=False))
         self.tolerance = tolerance or TOLERANCE.get(policy.causal.dtype, max(TOLERANCE.values()))
         self.gap = float("nan")
         self._policy, self._temperature = policy, temperature
+
+    def request(self, version: "ServedVersion") -> ActionRequest:
+        """Return what the engine is asked once it serves a version."""
+        return ActionRequest(self.prompt_ids, PROBE_SEED, version.name, PROBE_TOKENS, None)
 
     def check(self, answer: Generation, where: str) -> None:
         """Compare; the gap stays in ``gap``.
