@@ -28,7 +28,7 @@ from intraskill.method.skill.skill import BARE, Skill
 from intraskill.recipes.sft import SftSettings, fine_tune
 from intraskill.recipes.shop_demonstrations import shop_examples
 from intraskill.recipes.smollm import smollm_directory
-from intraskill.rl.policy import LoraSettings, load_policy
+from intraskill.rl.policy import LoraSettings, load_policy, lora_of
 from intraskill.rl.trainer import TorchLearner
 from intraskill.rounds.setup import environment_of
 from intraskill.rounds.training import rescored
@@ -61,8 +61,7 @@ class Report:
     def learner(self, directory: Path, *, constrained: bool) -> TorchLearner:
         """Return a policy with the experiment's adapter."""
         config = replace(self.config, rollout=replace(self.config.rollout, constrained=constrained))
-        lora = LoraSettings(self.config.policy.lora_rank, self.config.policy.lora_alpha)
-        return TorchLearner(load_policy(directory, lora=lora), environment_of(config), config)
+        return TorchLearner(load_policy(directory, lora=lora_of(config.policy)), environment_of(config), config)
 
     def ask(self, learner: TorchLearner, stage: str, trained_on: str) -> None:
         """Play the validation tasks once, without a skill."""
@@ -147,7 +146,8 @@ def main() -> None:
         warm = Path(folder) / "warm"
         examples = shop_examples(start, config.env.preset, config.env.options, arguments.demonstrations)
         cpu, wall = time.process_time(), time.monotonic()
-        rows = fine_tune(start, examples, warm, SftSettings(), lambda row: print(row, flush=True))
+        settings = SftSettings(lora=LoraSettings(16, 32, "all-linear"), threads=1, seed=0)
+        rows = fine_tune(start, examples, warm, settings, lambda row: print(row, flush=True))
         tokens = sum(len(ids) for ids, _ in examples)
         spent = {"cpu_s": round(time.process_time() - cpu, 1), "wall_s": round(time.monotonic() - wall, 1)}
         note = f"{tokens} tokens, loss {rows[0]['loss']:.3f} to {rows[-1]['loss']:.3f} in {len(rows)} steps"

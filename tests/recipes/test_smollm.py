@@ -117,7 +117,7 @@ def test_the_real_model_takes_two_exact_steps_with_an_adapter_a_constraint_and_a
         rollout=RolloutConfig(max_turns=2, max_new_tokens=48, max_context=1024, constrained=True),
         grpo=GrpoConfig(updates_per_batch=2, self_check="error", clip_high=0.2),
     )
-    learner = TorchLearner(load_policy(smollm_directory(), lora=LoraSettings()), world, config)
+    learner = TorchLearner(load_policy(smollm_directory(), lora=LoraSettings(16, 32, "all-linear")), world, config)
     task = world.tasks("train")[0]
     rollouts = learner.run([Episode(task, Skill(""), BARE, i, child_seed(0, i)) for i in range(2)])
     assert all(turn.tool and turn.feedback == "executed" for rollout in rollouts for turn in rollout.turns)

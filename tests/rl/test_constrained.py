@@ -40,7 +40,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def policy(directory: Path) -> Policy:
-    return load_policy(directory, lora=LoraSettings(4, 8))
+    return load_policy(directory, lora=LoraSettings(4, 8, "all-linear"))
 
 
 @pytest.fixture(scope="module")

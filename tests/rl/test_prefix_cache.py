@@ -49,7 +49,7 @@ def made(family: str, adapted: bool) -> Policy:
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(FAMILIES[family]()).eval()
     if adapted:
-        model = _with_adapter(model, LoraSettings(rank=4, alpha=8))
+        model = _with_adapter(model, LoraSettings(4, 8, "all-linear"))
         with torch.no_grad():  # a fresh adapter is the identity and would test nothing
             for name, parameter in model.named_parameters():
                 if "lora_B" in name:

@@ -76,7 +76,7 @@ def test_a_model_whose_cache_cannot_be_shared_goes_on_dense() -> None:
     assert found is not None and "DynamicSlidingWindowLayer" in found
 
 
-@pytest.mark.parametrize("lora", [None, LoraSettings(rank=4, alpha=8)])
+@pytest.mark.parametrize("lora", [None, LoraSettings(4, 8, "all-linear")])
 def test_the_check_changes_nothing_that_is_learned(model_dir: Path, lora: LoraSettings | None) -> None:
     students = [learner(model_dir, lora, self_check=mode) for mode in ("error", "off")]
     groups = [groups_of(student) for student in students][0]

@@ -120,7 +120,7 @@ def test_a_group_with_two_prompts_is_refused(model_dir: Path) -> None:
         student.update([mixed])
 
 
-@pytest.mark.parametrize("lora", [None, LoraSettings(rank=4, alpha=8)], ids=["full", "lora"])
+@pytest.mark.parametrize("lora", [None, LoraSettings(4, 8, "all-linear")], ids=["full", "lora"])
 @pytest.mark.parametrize(
     "changes",
     [
@@ -197,21 +197,21 @@ def test_a_checkpoint_of_another_model_is_refused(model_dir: Path, tmp_path: Pat
     student = learner(model_dir)
     student.save(tmp_path)
     wider = learner(write_model(tmp_path / "wider", hidden=64))
-    adapted = learner(model_dir, LoraSettings(rank=4))
+    adapted = learner(model_dir, LoraSettings(4, 32, "all-linear"))
     for other in (wider, adapted):
         with pytest.raises(CheckpointError, match="another model"):
             other.load(tmp_path)
 
 
 def test_an_adapter_on_other_frozen_weights_is_refused(model_dir: Path, tmp_path: Path) -> None:
-    learner(model_dir, LoraSettings(rank=4)).save(tmp_path)
-    other = learner(write_model(tmp_path / "other", seed=1), LoraSettings(rank=4))
+    learner(model_dir, LoraSettings(4, 32, "all-linear")).save(tmp_path)
+    other = learner(write_model(tmp_path / "other", seed=1), LoraSettings(4, 32, "all-linear"))
     with pytest.raises(CheckpointError, match="frozen"):
         other.load(tmp_path)
 
 
 def test_an_adapter_moves_and_the_weights_below_stay(model_dir: Path) -> None:
-    student = learner(model_dir, LoraSettings(rank=4, alpha=8))
+    student = learner(model_dir, LoraSettings(4, 8, "all-linear"))
     frozen = {name: p.detach().clone() for name, p in student.policy.frozen().items()}
     before = student.checkpoint
     assert frozen and all("lora_" in name for name in student.policy.trainable())
@@ -220,7 +220,7 @@ def test_an_adapter_moves_and_the_weights_below_stay(model_dir: Path) -> None:
     assert all(torch.equal(p, frozen[name]) for name, p in student.policy.frozen().items())
 
 
-@pytest.mark.parametrize("lora", [None, LoraSettings(rank=4, alpha=8)])
+@pytest.mark.parametrize("lora", [None, LoraSettings(4, 8, "all-linear")])
 def test_a_kl_penalty_holds_the_policy_near_its_start(model_dir: Path, lora: LoraSettings | None) -> None:
     gaps = []
     for beta in (0.0, 50.0):
@@ -285,7 +285,7 @@ def test_a_model_that_caps_its_logits_is_refused(tmp_path: Path) -> None:
         load_policy(tmp_path)
 
 
-@pytest.mark.parametrize(("lora", "beta"), [(None, 0.0), (LoraSettings(rank=4, alpha=8), 0.5)])
+@pytest.mark.parametrize(("lora", "beta"), [(None, 0.0), (LoraSettings(4, 8, "all-linear"), 0.5)])
 def test_two_workers_roll_out_and_learn_like_one(model_dir: Path, lora: LoraSettings | None, beta: float) -> None:
     states = []
     for workers in (1, 2):

@@ -23,10 +23,10 @@ from intraskill.rl.trainer import TorchLearner
 SETTINGS = {"lr": 3e-3, "max_turns": 4, "max_new_tokens": 24, "max_context": 600, "micro_batch_tokens": 1500}
 KINDS = {
     "full": (None, {}),
-    "lora": (LoraSettings(4, 8), {}),
+    "lora": (LoraSettings(4, 8, "all-linear"), {}),
     "dense, three steps": (None, {"shared_prefix": False, "updates_per_batch": 3, "self_check": "off"}),
     "lora, recomputed, KL": (
-        LoraSettings(4, 8),
+        LoraSettings(4, 8, "all-linear"),
         {"checkpoint_activations": True, "kl_beta": 0.1, "updates_per_batch": 2},
     ),
 }

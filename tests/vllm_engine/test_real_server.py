@@ -78,7 +78,7 @@ def test_every_refusal_is_understood(student: Policy, server: VllmServer, tmp_pa
     client.unload(nowhere)
     with pytest.raises(ConfigError, match="exceeds the 600 tokens"):
         VllmClient(server.url, replace(ROLLOUT, max_context=700)).admit()
-    large = load_policy(wide_model, lora=LoraSettings(rank=64))
+    large = load_policy(wide_model, lora=LoraSettings(64, 32, "all-linear"))
     with pytest.raises(EngineError, match=r"rank 64 is greater.*--max-lora-rank at least policy\.lora_rank"):
         VllmServerEngine(large, rollout_at(server.url)).serve("c1")
 

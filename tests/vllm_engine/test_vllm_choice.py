@@ -86,6 +86,6 @@ def test_another_version_is_refused_by_name(found: str) -> None:
 
 
 def test_a_rank_that_vllm_has_no_room_for_is_refused(model_dir: Path) -> None:
-    policy = load_policy(model_dir, lora=LoraSettings(rank=600))
+    policy = load_policy(model_dir, lora=LoraSettings(600, 32, "all-linear"))
     with pytest.raises(ConfigError, match=r"policy\.lora_rank=600, but vLLM takes at most 512"):
         VllmEngine(policy, model_dir, RolloutConfig())

@@ -119,7 +119,7 @@ def _sft(arguments: argparse.Namespace, config: Config) -> int:
 
     from intraskill.editor import warm_start
     from intraskill.recipes.sft import SftSettings, fine_tune
-    from intraskill.rl.policy import LoraSettings
+    from intraskill.rl.policy import lora_of
     from intraskill.rl.start import policy_directory
 
     _checked_amount(arguments)
@@ -127,12 +127,11 @@ def _sft(arguments: argparse.Namespace, config: Config) -> int:
     if out.exists():
         raise ConfigError(f"{out} exists already; choose another directory, or delete it to make it anew")
     logging.disable_progress_bar()
-    lora = LoraSettings(config.policy.lora_rank, config.policy.lora_alpha) if config.policy.lora_rank else None
     settings = SftSettings(
         learning_rate=arguments.lr,
         batch=arguments.batch,
         epochs=arguments.epochs,
-        lora=lora,
+        lora=lora_of(config.policy),
         threads=config.threads,
         seed=config.seed,
         warmup=0.05,

@@ -6,7 +6,7 @@ from typing import Any
 from intraskill.config.option import option
 
 LOSSES = ("grpo", "dr_grpo", "dapo", "bnpo", "cispo")
-SELF_CHECKS = ("fallback", "error", "off")
+_SELF_CHECKS = ("fallback", "error", "off")
 
 
 @dataclass
@@ -77,13 +77,13 @@ class GrpoConfig:
     micro_batch_tokens: int = option(4096, "tokens per forward and backward pass", "[1, inf)")
     updates_per_batch: int = option(1, "optimizer steps on the same rollouts", "[1, 64]")
     shared_prefix: bool = option(True, "forward each group's prompt once instead of once per rollout")
-    self_check: str = option("fallback", "if sharing changes numbers: go on dense, stop, unchecked", "", SELF_CHECKS)
+    self_check: str = option("fallback", "if sharing changes numbers: go on dense, stop, unchecked", "", _SELF_CHECKS)
     checkpoint_activations: bool = option(False, "keep each layer's input only and recompute the rest backward")
     mismatch_cap: float = option(0.0, "cap of the trainer/engine importance weight per token; 0 = off", "[0, inf)")
     save_every_steps: int = option(10, "steps between two saved training states", "[1, inf)")
 
 
-STRATEGIES = ("auto", "none", "ddp", "fsdp")
+_STRATEGIES = ("auto", "none", "ddp", "fsdp")
 
 
 @dataclass
@@ -91,7 +91,7 @@ class DistributedConfig:
     """What several processes, started by accelerate launch or torchrun, need to know."""
 
     strategy: str = option(
-        "auto", "ddp: weights on every device; fsdp: sharded; auto: what the launcher asks for", choices=STRATEGIES
+        "auto", "ddp: weights on every device; fsdp: sharded; auto: what the launcher asks for", choices=_STRATEGIES
     )
     timeout_s: float = option(1800.0, "longest wait for another process inside one update, save or load, s", "(0, inf)")
     patience_s: float = option(86400.0, "longest wait for the next command, or for the slowest rollouts, s", "(0, inf)")

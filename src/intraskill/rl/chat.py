@@ -1,7 +1,7 @@
 """The chat codec: pages to token ids and back, append-only."""
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from intraskill.environments.protocol import Environment, ToolSpec
@@ -10,7 +10,7 @@ from intraskill.method.errors import ConfigError
 from intraskill.method.randomness import content_hash
 
 BASE_SYSTEM = "You are a shopping agent."
-OTHER_SYSTEM = "You are an agent that solves a task with tools."
+_OTHER_SYSTEM = "You are an agent that solves a task with tools."
 
 _ANSWER = "ANSWER-PLACEHOLDER-5713"
 _PAGE = "PAGE-PLACEHOLDER-8241"
@@ -18,7 +18,7 @@ _PAGE = "PAGE-PLACEHOLDER-8241"
 
 def system_of(environment: Environment) -> str:
     """Return the first sentence of an environment's system message: its own ``system``, or one for its family."""
-    own: str = getattr(environment, "system", BASE_SYSTEM if environment.family == "shopping" else OTHER_SYSTEM)
+    own: str = getattr(environment, "system", BASE_SYSTEM if environment.family == "shopping" else _OTHER_SYSTEM)
     return own
 
 
@@ -33,7 +33,6 @@ class ChatCodec:
         tools: tool schemas.
         system: first sentence of every system message; the visible skill follows it. A template that leaves tools out
             gets them here, as the calls that an answer may consist of.
-        options: further variables of the template, such as ``enable_thinking``.
 
     Raises:
         ConfigError: if the template cannot show a tool message, or does not end an answer with the EOS token.
@@ -45,12 +44,10 @@ class ChatCodec:
         tools: Sequence[ToolSpec],
         *,
         system: str = BASE_SYSTEM,
-        options: Mapping[str, Any] | None = None,
     ) -> None:
         self._tokenizer = tokenizer
         self._tools = list(tools)
         self._system = system
-        self._options = dict(options or {})
         if tokenizer.chat_template is None or tokenizer.eos_token_id is None:
             raise ConfigError("the tokenizer has no chat template or no EOS token; use an instruct model's tokenizer")
         self.stop_id = int(tokenizer.eos_token_id)
@@ -65,8 +62,8 @@ class ChatCodec:
         """Hash of all that shapes a prompt besides task and skill: template, tools, system text, tokenizer."""
         backend = getattr(self._tokenizer, "backend_tokenizer", None)
         vocabulary = backend.to_str() if backend is not None else sorted(self._tokenizer.get_vocab().items())
-        parts = (self._tokenizer.chat_template, self._tools, self._system, repr(self._options), vocabulary)
-        return content_hash(*parts)
+        variables = "{}"  # of the template besides tools and messages: none
+        return content_hash(self._tokenizer.chat_template, self._tools, self._system, variables, vocabulary)
 
     def prompt(self, skill_text: str, user_text: str) -> tuple[int, ...]:
         """Tokens of system message (with the skill, if any), tools and user message, up to the policy's turn."""
@@ -103,7 +100,7 @@ class ChatCodec:
 
     def _render(self, messages: list[dict[str, str]], tools: list[ToolSpec] | None) -> str:
         text: str = self._tokenizer.apply_chat_template(
-            messages, tools=tools, tokenize=False, add_generation_prompt=True, **self._options
+            messages, tools=tools, tokenize=False, add_generation_prompt=True
         )
         return text
 

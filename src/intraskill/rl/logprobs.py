@@ -27,7 +27,7 @@ from intraskill.rl.micro_batches import Layout
 from intraskill.rl.policy import Policy
 
 
-class ForkableState(LinearAttentionLayer):  # type: ignore[misc]  # transformers is untyped
+class _ForkableState(LinearAttentionLayer):  # type: ignore[misc]  # transformers is untyped
     """Convolution and recurrent states of one linear-attention layer, never overwritten."""
 
     def update_conv_state(
@@ -72,13 +72,13 @@ def prefix_cache(config: Any) -> DynamicCache:
             f"no prefix can be shared of what this model caches, {offenders(odd)}; set grpo.shared_prefix=false"
         )
     cache.layers = [
-        ForkableState(layer.number_of_states) if type(layer) is LinearAttentionLayer else layer
+        _ForkableState(layer.number_of_states) if type(layer) is LinearAttentionLayer else layer
         for layer in cache.layers
     ]
     return cache
 
 
-def forked(layer: Any, repeats: int) -> Any:
+def _forked(layer: Any, repeats: int) -> Any:
     """Return a cache layer that starts from what this one holds, ``repeats`` times; the two then grow apart."""
     fork = copy.copy(layer)
     for name, held in vars(layer).items():
@@ -97,7 +97,7 @@ def unshareable(cache: DynamicCache) -> list[str]:
 
 
 @contextmanager
-def checkpointed_layers(backbone: Any, *, repeats: int = 1) -> Iterator[None]:
+def _checkpointed_layers(backbone: Any, repeats: int) -> Iterator[None]:
     """Within it, forward passes of this backbone keep only the input of each layer.
 
     Args:
@@ -122,10 +122,10 @@ def _checkpointed(original: Callable[..., Any], index: int, repeats: int, hidden
     cache = options.get("past_key_values")
     if cache is None:
         return checkpoint(original, hidden, use_reentrant=False, preserve_rng_state=False, **options)
-    before = forked(cache.layers[index], 1)
+    before = _forked(cache.layers[index], 1)
 
     def run(hidden: torch.Tensor) -> Any:
-        cache.layers[index] = forked(before, repeats)
+        cache.layers[index] = _forked(before, repeats)
         try:
             return original(hidden, **options)
         finally:
@@ -159,7 +159,7 @@ class TokenLogprobs:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class _Rows:
     """How the head scores n hidden states.
 
     Attributes:
@@ -211,7 +211,7 @@ def batch_logprobs(
     hidden = forward(policy, rollouts, checkpoint_activations)
     targets = [t for r in rollouts for t, kept in zip(r.token_ids, r.loss_mask, strict=True) if kept]
     logprobs_n, entropy_n = _head(
-        policy, hidden, torch.tensor(targets, device=device), temperature, Rows(allowed, entropy_gradient)
+        policy, hidden, torch.tensor(targets, device=device), temperature, _Rows(allowed, entropy_gradient)
     )
     mask = (torch.arange(int(counts.max())) < counts[:, None]).to(device)
     blank = torch.zeros(mask.shape, dtype=logprobs_n.dtype, device=device)
@@ -225,7 +225,7 @@ def _dense_hidden(policy: Policy, rollouts: Sequence[Rollout], checkpoints: bool
     device = policy.device
     # The last token predicts nothing that was sampled, so it is not forwarded.
     rows = [(*rollout.prompt_ids, *rollout.token_ids)[:-1] for rollout in rollouts]
-    with _recomputed(policy, checkpoints):
+    with _recomputed(policy, checkpoints, 1):
         hidden = policy.backbone(input_ids=_padded(rows, device), use_cache=False).last_hidden_state
     row_n, offset_n = _sampled_positions(rollouts, device)
     start = torch.tensor([len(rollout.prompt_ids) - 1 for rollout in rollouts], device=device)
@@ -241,7 +241,7 @@ def _shared_hidden(policy: Policy, rollouts: Sequence[Rollout], checkpoints: boo
     device = policy.device
     prefix = torch.tensor([prompts.pop()], device=device)
     cache = prefix_cache(policy.causal.config)
-    with _recomputed(policy, checkpoints):
+    with _recomputed(policy, checkpoints, 1):
         hidden = policy.backbone(input_ids=prefix, past_key_values=cache, use_cache=True).last_hidden_state[:, -1:]
     hidden = hidden.expand(len(rollouts), -1, -1)
     rows = [rollout.token_ids[:-1] for rollout in rollouts]
@@ -256,17 +256,17 @@ def _shared_hidden(policy: Policy, rollouts: Sequence[Rollout], checkpoints: boo
     return picked
 
 
-def _recomputed(policy: Policy, checkpoints: bool, repeats: int = 1) -> AbstractContextManager[None]:
-    return checkpointed_layers(policy.backbone, repeats=repeats) if checkpoints else nullcontext()
+def _recomputed(policy: Policy, checkpoints: bool, repeats: int) -> AbstractContextManager[None]:
+    return _checkpointed_layers(policy.backbone, repeats) if checkpoints else nullcontext()
 
 
 def _head(
-    policy: Policy, hidden_nD: torch.Tensor, target_n: torch.Tensor, temperature: float, rows: Rows
+    policy: Policy, hidden_nD: torch.Tensor, target_n: torch.Tensor, temperature: float, rows: _Rows
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Log-probability and entropy (n,) of each target; a large (n, V) never exists, forward or backward."""
     head = policy.head
     if rows.allowed is not None:
-        rows = Rows(rows.allowed.to(hidden_nD.device), rows.entropy_gradient)
+        rows = _Rows(rows.allowed.to(hidden_nD.device), rows.entropy_gradient)
     if len(target_n) * head.weight.shape[0] <= _LOGITS_AT_ONCE:
         return _score(head, hidden_nD, target_n, temperature, rows)
     if type(head) is torch.nn.Linear and rows.allowed is None and not rows.entropy_gradient:
@@ -277,14 +277,16 @@ def _head(
     hiddens, targets = torch.split(hidden_nD, piece), torch.split(target_n, piece)
     sets = [None] * len(targets) if rows.allowed is None else torch.split(rows.allowed, piece)
     parts = [
-        checkpoint(_score, head, hidden, target, temperature, Rows(allowed, rows.entropy_gradient), use_reentrant=False)
+        checkpoint(
+            _score, head, hidden, target, temperature, _Rows(allowed, rows.entropy_gradient), use_reentrant=False
+        )
         for hidden, target, allowed in zip(hiddens, targets, sets, strict=True)
     ]
     return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
 
 
 def _score(
-    head: torch.nn.Module, hidden_nD: torch.Tensor, target_n: torch.Tensor, temperature: float, rows: Rows
+    head: torch.nn.Module, hidden_nD: torch.Tensor, target_n: torch.Tensor, temperature: float, rows: _Rows
 ) -> tuple[torch.Tensor, torch.Tensor]:
     logits = head(hidden_nD).float() / temperature
     if rows.allowed is not None:

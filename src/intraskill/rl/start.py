@@ -19,8 +19,8 @@ from intraskill.store.metrics import Monitor
 if TYPE_CHECKING:
     from intraskill.rl.policy import Engine, Policy
 
-SHIPPED_POLICIES = ("tiny", "tiny_editor")
-Led = TypeVar("Led")
+_SHIPPED_POLICIES = ("tiny", "tiny_editor")
+_Led = TypeVar("_Led")
 
 
 def learner_of(config: Config, environment: Environment) -> Learner:
@@ -78,16 +78,13 @@ def start_policy(config: Config) -> "Policy":
     from transformers.utils import logging
 
     from intraskill.rl.distributed.group import device_of, present
-    from intraskill.rl.policy import LoraSettings, load_policy
+    from intraskill.rl.policy import load_policy, lora_of
 
     logging.disable_progress_bar()
     torch.set_num_threads(config.threads)
-    policy, lora = config.policy, None
-    if policy.lora_rank:
-        targets = tuple(policy.lora_targets)
-        lora = LoraSettings(policy.lora_rank, policy.lora_alpha, targets[0] if targets == ("all-linear",) else targets)
+    policy = config.policy
     device = device_of(policy.device, present())
-    return load_policy(directory, lora=lora, device=device, dtype=getattr(torch, policy.dtype))
+    return load_policy(directory, lora=lora_of(policy), device=device, dtype=getattr(torch, policy.dtype))
 
 
 def policy_directory(path: str) -> Path:
@@ -96,7 +93,7 @@ def policy_directory(path: str) -> Path:
     Raises:
         ConfigError: when there is none.
     """
-    directory = POLICIES / path if path in SHIPPED_POLICIES else Path(path)
+    directory = POLICIES / path if path in _SHIPPED_POLICIES else Path(path)
     if not directory.is_dir():
         raise ConfigError(
             f"policy.path={path}: {directory} is not a directory; give one that holds config.json, or let "
@@ -107,10 +104,10 @@ def policy_directory(path: str) -> Path:
 
 def run_together(
     config: Config,
-    lead: Callable[[Config, Monitor | None], Led],
+    lead: Callable[[Config, Monitor | None], _Led],
     environment_of: Callable[[Config], Environment],
     monitor: Monitor | None = None,
-) -> Led | None:
+) -> _Led | None:
     """Run a training, or what is left of it; return what it returns on rank 0 and nothing on the others.
 
     Args:

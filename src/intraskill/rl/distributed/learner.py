@@ -23,7 +23,7 @@ from intraskill.rl.trainer import TorchLearner
 
 
 @runtime_checkable
-class Placed(Protocol):
+class _Placed(Protocol):
     """An environment whose tasks are made on rank 0 as it goes, such as the states of an editor."""
 
     @property
@@ -85,7 +85,7 @@ class DistributedLearner:
         """Run every episode at the current weights, shared among the ranks; return the rollouts in order."""
         checkpoint = self.checkpoint
         size = self._ranks.size
-        if isinstance(self._local.env, Placed):
+        if isinstance(self._local.env, _Placed):
             self._command("place", self._local.env.placed)
         shares = [list(episodes), *[[]] * (size - 1)] if self._elsewhere else shared(episodes, size)
         parts = self._command("run", shares)
@@ -146,7 +146,7 @@ def _carry_out(local: TorchLearner, ranks: Ranks, name: str, argument: Any) -> A
     if name == "checkpoint":
         return local.checkpoint
     if name == "place":
-        assert isinstance(local.env, Placed)
+        assert isinstance(local.env, _Placed)
         local.env.place(argument)
         return None
     if name == "run":

@@ -22,7 +22,7 @@ from intraskill.rl.engines.constrained import Guide, unpacked
 from intraskill.rl.policy import Generation, Policy
 
 
-class Window:
+class _Window:
     """Which slots and positions the next forward pass writes, and what it may read."""
 
     def __init__(self) -> None:
@@ -32,13 +32,13 @@ class Window:
         self.leading = True
 
 
-class RowLayer(DynamicLayer):  # type: ignore[misc]
+class _RowLayer(DynamicLayer):  # type: ignore[misc]
     """Keys and values of one layer: one dense row per conversation, written in place."""
 
     keys: torch.Tensor | Any
     values: torch.Tensor | Any
 
-    def __init__(self, window: Window) -> None:
+    def __init__(self, window: _Window) -> None:
         super().__init__()
         self.window = window
 
@@ -155,8 +155,8 @@ class TorchConversations:
         if empty := [row for row, prompt in enumerate(prompts) if not prompt]:
             raise ValueError(f"prompts without tokens, rows {offenders(empty)}")
         self._engine = engine
-        self._window = Window()
-        self._layers = [RowLayer(self._window) for _ in range(engine.num_layers)]
+        self._window = _Window()
+        self._layers = [_RowLayer(self._window) for _ in range(engine.num_layers)]
         self._cache = Cache(layers=self._layers)
         self._row_at = list(range(len(prompts)))
         # The last token of a row is always still to be fed: its output is what the next token is drawn from.

@@ -17,7 +17,7 @@ from intraskill.rl.engines.vllm_server import VllmServerEngine, check_version
 from intraskill.rl.engines.weight_sync import PROBE_TOKENS, EngineProbe, HotSwap, ServedVersion
 from intraskill.rl.policy import Engine, Generation, Policy
 
-LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
+_LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """Ranks that vLLM reserves room for."""
 
 _SURROUNDINGS = {
@@ -147,7 +147,7 @@ class VllmEngine:
             "seed": 0,
         }
         if self._lora_rank:
-            reserved = next(rank for rank in LORA_RANKS if rank >= self._lora_rank)
+            reserved = next(rank for rank in _LORA_RANKS if rank >= self._lora_rank)
             arguments |= {"enable_lora": True, "max_lora_rank": reserved, "max_loras": 2}
         if on_cpu:
             arguments |= {"enforce_eager": True, "kv_cache_memory_bytes": 1 << 30}
@@ -189,8 +189,8 @@ def _lora_rank(policy: Policy) -> int:
     if not hasattr(policy.model, "peft_config"):
         return 0
     rank = max(int(adapter.r) for adapter in policy.model.peft_config.values())
-    if rank > LORA_RANKS[-1]:
-        raise ConfigError(f"policy.lora_rank={rank}, but vLLM takes at most {LORA_RANKS[-1]}")
+    if rank > _LORA_RANKS[-1]:
+        raise ConfigError(f"policy.lora_rank={rank}, but vLLM takes at most {_LORA_RANKS[-1]}")
     return rank
 
 
