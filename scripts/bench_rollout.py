@@ -49,7 +49,7 @@ def page(turn: int, row: int, length: int) -> tuple[int, ...]:
 
 def kept(policy: Policy, sizes: Sizes) -> int:
     """Roll out with the torch engine; return how many tokens were sampled."""
-    engine = TorchEngine(policy, stop_id=NEVER, max_new_tokens=sizes.action)
+    engine = TorchEngine(policy, stop_id=NEVER, temperature=1.0, max_new_tokens=sizes.action)
     rows = range(sizes.size)
     conversations = engine.open([tuple(3 + k % 1200 for k in range(sizes.prompt))] * sizes.size)
     sampled = 0

@@ -20,7 +20,8 @@ from bench_model import random_group, random_policy, write_rows
 from bench_rollout import NEVER, page
 from transformers import AutoTokenizer, TrainerCallback
 
-from intraskill.config.learning import TrainerSettings
+from intraskill.config.config import Config
+from intraskill.config.learning import GrpoConfig
 from intraskill.config.shipped import CONFIGS, POLICIES
 from intraskill.method.rollouts import GroupResult, Rollout
 from intraskill.method.skill.skill import BARE
@@ -38,8 +39,8 @@ class OurStep:
 
     def __init__(self, prompt: tuple[int, ...], sizes: argparse.Namespace) -> None:
         self.policy, self.prompt, self.sizes, self.count = random_policy(1280), prompt, sizes, 0
-        self.engine = TorchEngine(self.policy, stop_id=NEVER, max_new_tokens=sizes.action)
-        self.updater = Updater(self.policy, TrainerSettings(lr=LR, token_budget=10**6))
+        self.engine = TorchEngine(self.policy, stop_id=NEVER, temperature=1.0, max_new_tokens=sizes.action)
+        self.updater = Updater(self.policy, Config(grpo=GrpoConfig(lr=LR, micro_batch_tokens=10**6)))
 
     def __call__(self) -> None:
         """Take one step."""

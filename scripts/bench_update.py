@@ -24,13 +24,14 @@ from typing import Any
 import torch
 from bench_model import flops, random_group, random_policy, write_rows
 
-from intraskill.config.learning import TrainerSettings
+from intraskill.config.config import Config
+from intraskill.config.learning import GrpoConfig
 from intraskill.rl.trainer import Updater
 
 WHOLE_GROUP = 10**6
 LAYOUTS: dict[str, dict[str, Any]] = {
     "dense": {"shared_prefix": False},
-    "dense_one_by_one": {"shared_prefix": False, "token_budget": 1},
+    "dense_one_by_one": {"shared_prefix": False, "micro_batch_tokens": 1},
     "prefix": {},
     "prefix_recomputed": {"checkpoint_activations": True},
 }
@@ -38,8 +39,8 @@ LAYOUTS: dict[str, dict[str, Any]] = {
 
 def updater(layout: str, vocabulary: int) -> Updater:
     """Return the optimizer of a fresh model."""
-    settings = {"token_budget": WHOLE_GROUP, "self_check": "off", "max_context": 4096} | LAYOUTS[layout]
-    return Updater(random_policy(vocabulary), TrainerSettings(**settings))
+    options = {"micro_batch_tokens": WHOLE_GROUP, "self_check": "off"} | LAYOUTS[layout]
+    return Updater(random_policy(vocabulary), Config(grpo=GrpoConfig(**options)))
 
 
 def limits(prompt: int, suffix: int, size: int, vocabulary: int) -> tuple[float, float]:

@@ -19,6 +19,8 @@ import torch
 from csv_rows import write_csv
 from transformers.utils import logging
 
+from intraskill.config.config import Config
+from intraskill.config.learning import RolloutConfig
 from intraskill.editor.actions import ACTIONS, attempt
 from intraskill.editor.domain import Stream
 from intraskill.editor.domains.planted import CASES, PlantedDomain, rule_chunk
@@ -33,7 +35,7 @@ from intraskill.method.randomness import child_seed
 from intraskill.method.rollouts import Episode
 from intraskill.method.skill.skill import BARE, Chunk, Skill
 from intraskill.rl.policy import load_policy
-from intraskill.rl.trainer import TorchLearner, TrainerSettings
+from intraskill.rl.trainer import TorchLearner
 
 ROOT = Path(__file__).parents[1]
 WORLDS = 10  # seed of the probed worlds: between those of experiments and those of training
@@ -46,10 +48,8 @@ Answers = Callable[[Sequence[EditState]], list[str]]
 def editor(policy: Path, run: Path | None, temperature: float) -> Answers:
     """Return the answers of a tiny editor to edit states, after the training of ``run`` if there is one."""
     environment = EditorEnvironment(LEAK_FILTER, terse=True)
-    settings = TrainerSettings(
-        temperature=temperature, max_turns=1, max_new_tokens=16, max_context=1024, rollout_batch=32
-    )
-    learner = TorchLearner(load_policy(policy), environment, settings)
+    rollout = RolloutConfig(temperature=temperature, max_turns=1, max_new_tokens=16, max_context=1024, batch=32)
+    learner = TorchLearner(load_policy(policy), environment, Config(rollout=rollout))
     if run is not None:
         learner.load(run / "editor" / "checkpoint")
 

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import torch
 
+from intraskill.config.config import Config
+from intraskill.config.learning import RolloutConfig
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.lessons import USEFUL, USELESS
 from intraskill.recipes.tiny_policy import Probe, ask
 from intraskill.rl.policy import load_policy
-from intraskill.rl.trainer import TorchLearner, TrainerSettings
+from intraskill.rl.trainer import TorchLearner
 
 ROOT = Path(__file__).parents[1]
 PROBES = (
@@ -37,8 +39,8 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     world = ShopWorld("small", 0, page_size=4, language="plain")
-    settings = TrainerSettings(temperature=0.001, max_turns=8, max_new_tokens=16, max_context=640)
-    learner = TorchLearner(load_policy(arguments.policy), world, settings)
+    rollout = RolloutConfig(temperature=0.001, max_turns=8, max_new_tokens=16, max_context=640)
+    learner = TorchLearner(load_policy(arguments.policy), world, Config(rollout=rollout))
     tasks = world.tasks("train")[: arguments.episodes]
     with arguments.out.open("w", newline="") as file:
         rows = csv.writer(file)

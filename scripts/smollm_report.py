@@ -11,7 +11,7 @@ import argparse
 import csv
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, stdev
 
@@ -28,8 +28,7 @@ from intraskill.method.skill.skill import BARE, Skill
 from intraskill.recipes.sft import SftSettings, fine_tune
 from intraskill.recipes.shop_demonstrations import shop_examples
 from intraskill.recipes.smollm import smollm_directory
-from intraskill.rl.policy import LoraSettings, load_policy
-from intraskill.rl.start import trainer_settings
+from intraskill.rl.policy import LoraSettings, load_policy, lora_of
 from intraskill.rl.trainer import TorchLearner
 from intraskill.rounds.setup import environment_of
 from intraskill.rounds.training import rescored
@@ -61,10 +60,8 @@ class Report:
 
     def learner(self, directory: Path, *, constrained: bool) -> TorchLearner:
         """Return a policy with the experiment's adapter."""
-        self.config.rollout.constrained = constrained
-        lora = LoraSettings(self.config.policy.lora_rank, self.config.policy.lora_alpha)
-        settings = trainer_settings(self.config)
-        return TorchLearner(load_policy(directory, lora=lora), environment_of(self.config), settings)
+        config = replace(self.config, rollout=replace(self.config.rollout, constrained=constrained))
+        return TorchLearner(load_policy(directory, lora=lora_of(config.policy)), environment_of(config), config)
 
     def ask(self, learner: TorchLearner, stage: str, trained_on: str) -> None:
         """Play the validation tasks once, without a skill."""
@@ -72,7 +69,7 @@ class Report:
         cpu, wall = time.process_time(), time.monotonic()
         found = learner.run([Episode(task, Skill(""), BARE, 0, child_seed(0, task.id)) for task in tasks])
         spent = {"cpu_s": round(time.process_time() - cpu, 1), "wall_s": round(time.monotonic() - wall, 1)}
-        decoding = "constrained" if learner.settings.constrained else "free"
+        decoding = "constrained" if learner.rollout.constrained else "free"
         self.row(stage=stage, decoding=decoding, trained_on=trained_on, **_measures(found), **spent)
 
 
@@ -122,7 +119,7 @@ def train(report: Report, learner: TorchLearner, steps: int, skill: Skill) -> No
         except NothingToLearnError:
             pass
         spent = {"cpu_s": round(time.process_time() - cpu, 1), "wall_s": round(time.monotonic() - wall, 1)}
-        decoding = "constrained" if learner.settings.constrained else "free"
+        decoding = "constrained" if learner.rollout.constrained else "free"
         report.row(stage=f"GRPO step {step + 1}", decoding=decoding, **_measures(rollouts), note=note, **spent)
 
 
@@ -149,7 +146,8 @@ def main() -> None:
         warm = Path(folder) / "warm"
         examples = shop_examples(start, config.env.preset, config.env.options, arguments.demonstrations)
         cpu, wall = time.process_time(), time.monotonic()
-        rows = fine_tune(start, examples, warm, SftSettings(), lambda row: print(row, flush=True))
+        settings = SftSettings(lora=LoraSettings(16, 32, "all-linear"), threads=1, seed=0)
+        rows = fine_tune(start, examples, warm, settings, lambda row: print(row, flush=True))
         tokens = sum(len(ids) for ids, _ in examples)
         spent = {"cpu_s": round(time.process_time() - cpu, 1), "wall_s": round(time.monotonic() - wall, 1)}
         note = f"{tokens} tokens, loss {rows[0]['loss']:.3f} to {rows[-1]['loss']:.3f} in {len(rows)} steps"

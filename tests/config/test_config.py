@@ -2,7 +2,7 @@
 
 import pytest
 
-from intraskill.config.config import Config, check, flatten, options, unflatten
+from intraskill.config.config import RETIRED, Config, check, flatten, options, unflatten
 from intraskill.config.overrides import compose
 from intraskill.config.shipped import CONFIGS
 from intraskill.config.suggestions import ALIASES, suggest
@@ -56,6 +56,13 @@ def test_a_config_survives_flattening():
     assert unflatten(flatten(config)) == config
     with pytest.raises(ConfigError, match="grpo.gone is no option"):
         unflatten({"grpo.gone": 1})
+
+
+def test_a_retired_option_is_read_only_at_the_value_that_this_version_behaves_as():
+    assert set(RETIRED).isdisjoint(flatten(Config()))
+    assert unflatten(flatten(Config()) | RETIRED) == Config()
+    with pytest.raises(ConfigError, match="grpo.prefix_tree is no option"):
+        unflatten({"grpo.prefix_tree": True})
 
 
 @pytest.mark.parametrize(

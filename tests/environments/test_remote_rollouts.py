@@ -10,6 +10,7 @@ from environments.test_remote_lease import client, oracle_calls
 from rl.toy import tokenizer
 
 from intraskill.config.config import Config
+from intraskill.config.learning import RolloutConfig
 from intraskill.environments.remote.shop import RemoteShop
 from intraskill.environments.shopworld.world import ShopWorld
 from intraskill.method.curriculum.frontier import with_signal
@@ -17,11 +18,11 @@ from intraskill.method.rollouts import Episode, Group, Rollout
 from intraskill.method.skill.skill import BARE, Chunk, Skill
 from intraskill.rl.chat import ChatCodec
 from intraskill.rl.policy import Generation
-from intraskill.rl.rollout import RolloutLimits, run_episodes
+from intraskill.rl.rollout import in_batches, run_episodes
 from intraskill.rounds.training import run_step
 
 SKILL = Skill("# Skill", (Chunk("Search", "Search with words of the request."),))
-LIMITS = RolloutLimits(max_turns=12, max_new_tokens=400, max_context=60_000, rollout_batch=2, workers=2)
+LIMITS = RolloutConfig(max_turns=12, max_new_tokens=400, max_context=60_000)
 
 
 class ScriptedEngine:
@@ -55,7 +56,7 @@ def runner(remote: RemoteShop | ShopWorld, world: ShopWorld) -> Any:
     def run(episodes: Sequence[Episode]) -> tuple[Rollout, ...]:
         return run_episodes(episodes, remote, ScriptedEngine(codec, scripts), codec, LIMITS, "c0")
 
-    return run
+    return lambda episodes: in_batches(run, episodes, 2, 2)
 
 
 def test_a_dropped_purchase_drops_its_group_which_the_reserve_replaces(world: ShopWorld) -> None:

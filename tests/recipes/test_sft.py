@@ -24,6 +24,10 @@ LEARNT, UNLEARNT = 0.1, 3.0
 OPTIONS = {"page_size": 2, "language": "plain"}
 
 
+def settings_of(**changes) -> SftSettings:
+    return SftSettings(**{"lora": LoraSettings(16, 32, "all-linear"), "threads": 1, "seed": 0} | changes)
+
+
 @pytest.fixture(scope="module")
 def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_shop_model(tmp_path_factory.mktemp("shop_model"))
@@ -34,7 +38,7 @@ def test_a_policy_learns_the_actions_of_a_demonstration_and_how_to_end_them(star
     # Two lengths in a batch: the shorter one is padded with the very token that ends an action.
     examples = sorted(shop_examples(start, "tiny", OPTIONS, 6), key=lambda example: len(example[0]))[::5]
     assert len(examples[0][0]) < len(examples[1][0])
-    settings = SftSettings(learning_rate=1e-2, batch=2, micro_batch=2, epochs=60, lora=None)
+    settings = settings_of(learning_rate=1e-2, batch=2, micro_batch=2, epochs=60, lora=None)
     rows = fine_tune(start, examples, tmp_path / "warm", settings)
     assert [row["step"] for row in rows] == [*range(1, 61)]
     assert rows[0]["loss"] > UNLEARNT and rows[-1]["loss"] < LEARNT
@@ -49,7 +53,7 @@ def test_a_policy_learns_the_actions_of_a_demonstration_and_how_to_end_them(star
 
 def test_an_adapter_is_merged_once_and_leaves_the_embeddings_alone(start: Path, tmp_path: Path) -> None:
     examples = shop_examples(start, "tiny", OPTIONS, 2)
-    settings = SftSettings(learning_rate=1e-2, batch=2, epochs=8, lora=LoraSettings(8, 16))
+    settings = settings_of(learning_rate=1e-2, batch=2, epochs=8, lora=LoraSettings(8, 16, "all-linear"))
     rows = fine_tune(start, examples, tmp_path / "warm", settings)
     assert rows[-1]["loss"] < 0.9 * rows[0]["loss"]
     before, after = load_policy(start).causal.state_dict(), load_policy(tmp_path / "warm").causal.state_dict()
@@ -61,7 +65,7 @@ def test_an_adapter_is_merged_once_and_leaves_the_embeddings_alone(start: Path, 
 
 def test_the_first_loss_is_that_of_the_action_tokens_alone(start: Path, tmp_path: Path) -> None:
     examples = shop_examples(start, "tiny", OPTIONS, 2)
-    settings = SftSettings(batch=2, micro_batch=2, lora=None)
+    settings = settings_of(batch=2, micro_batch=2, lora=None)
     logged = fine_tune(start, examples, tmp_path / "warm", settings)[0]["loss"]
     model = load_policy(start).causal
     terms = []
@@ -77,8 +81,8 @@ def test_the_first_loss_is_that_of_the_action_tokens_alone(start: Path, tmp_path
 def test_a_warm_start_leaves_what_it_started_from_and_says_how_it_came_to_be(start: Path, tmp_path: Path) -> None:
     before = (start / "model.safetensors").read_bytes()
     examples = shop_examples(start, "tiny", OPTIONS, 3)
-    fine_tune(start, examples, tmp_path / "a", SftSettings(batch=1))
-    fine_tune(start, examples, tmp_path / "b", SftSettings(batch=1))
+    fine_tune(start, examples, tmp_path / "a", settings_of(batch=1))
+    fine_tune(start, examples, tmp_path / "b", settings_of(batch=1))
     assert (start / "model.safetensors").read_bytes() == before
     same = [(tmp_path / name / "model.safetensors").read_bytes() for name in "ab"]
     assert same[0] == same[1] and same[0] != before
@@ -90,13 +94,13 @@ def test_a_warm_start_leaves_what_it_started_from_and_says_how_it_came_to_be(sta
 
 def test_a_warm_start_refuses_what_it_cannot_learn_from(start: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="exists already"):
-        fine_tune(start, [([1, 2], [0, 1])], tmp_path, SftSettings())
+        fine_tune(start, [([1, 2], [0, 1])], tmp_path, settings_of())
     with pytest.raises(NothingToLearnError, match="1 of 2 demonstrations teach nothing, 1: 1"):
-        fine_tune(start, [([1, 2], [0, 1]), ([1, 2], [1, 0])], tmp_path / "new", SftSettings())
+        fine_tune(start, [([1, 2], [0, 1]), ([1, 2], [1, 0])], tmp_path / "new", settings_of())
     with pytest.raises(ConfigError, match="more tokens than the model's 2048 positions, 1: number 1 with 3000"):
-        fine_tune(start, [([1] * 3000, [1] * 3000)], tmp_path / "new", SftSettings())
+        fine_tune(start, [([1] * 3000, [1] * 3000)], tmp_path / "new", settings_of())
     with pytest.raises(ConfigError, match="micro_batch=3 does not divide batch=4"):
-        SftSettings(micro_batch=3)
+        settings_of(micro_batch=3)
     assert not (tmp_path / "new").exists()
 
 
@@ -150,12 +154,12 @@ def test_one_command_makes_the_start_weights_of_an_experiment(
 )
 def test_a_setting_that_cannot_be_is_named(options: dict, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
-        SftSettings(**options)
+        settings_of(**options)
 
 
 def test_demonstrations_that_are_too_long_are_counted_and_named(start: Path, tmp_path: Path) -> None:
     examples = [([1, 2], [0, 1]), ([1] * 9, [1] * 9), ([1] * 8, [1] * 8)]
     wanted = "2 of 3 demonstrations have more tokens than the 5 allowed, 2: number 2 with 9, number 3 with 8"
     with pytest.raises(ConfigError, match=wanted):
-        fine_tune(start, examples, tmp_path / "warm", SftSettings(lora=None, max_tokens=5))
+        fine_tune(start, examples, tmp_path / "warm", settings_of(lora=None, max_tokens=5))
     assert not (tmp_path / "warm").exists()

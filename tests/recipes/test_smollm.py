@@ -11,6 +11,8 @@ from rl import toy
 from rl.shop_model import write_shop_model
 
 from intraskill import cli
+from intraskill.config.config import Config
+from intraskill.config.learning import GrpoConfig, RolloutConfig
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.method.errors import ConfigError
 from intraskill.method.randomness import child_seed
@@ -18,7 +20,7 @@ from intraskill.method.rollouts import Episode, Group, GroupResult
 from intraskill.method.skill.skill import BARE, Skill
 from intraskill.recipes.smollm import find_gguf, mend, smollm_directory
 from intraskill.rl.policy import LoraSettings, load_policy
-from intraskill.rl.trainer import TorchLearner, TrainerSettings
+from intraskill.rl.trainer import TorchLearner
 from intraskill.store.run_directory import read_json, read_jsonl
 
 SMALL = [
@@ -111,10 +113,11 @@ def test_the_real_model_takes_two_exact_steps_with_an_adapter_a_constraint_and_a
     needs_the_package()
     pytest.importorskip("llguidance", reason="llguidance is not installed: pip install --no-deps llguidance")
     world = ShopWorld("tiny", 0, page_size=2, language="plain")
-    settings = TrainerSettings(
-        max_turns=2, max_new_tokens=48, constrained=True, updates_per_batch=2, self_check="error"
+    config = Config(
+        rollout=RolloutConfig(max_turns=2, max_new_tokens=48, max_context=1024, constrained=True),
+        grpo=GrpoConfig(updates_per_batch=2, self_check="error", clip_high=0.2),
     )
-    learner = TorchLearner(load_policy(smollm_directory(), lora=LoraSettings()), world, settings)
+    learner = TorchLearner(load_policy(smollm_directory(), lora=LoraSettings(16, 32, "all-linear")), world, config)
     task = world.tasks("train")[0]
     rollouts = learner.run([Episode(task, Skill(""), BARE, i, child_seed(0, i)) for i in range(2)])
     assert all(turn.tool and turn.feedback == "executed" for rollout in rollouts for turn in rollout.turns)

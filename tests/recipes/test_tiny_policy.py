@@ -9,14 +9,16 @@ import pytest
 import torch
 
 import intraskill
+from intraskill.config.config import Config
+from intraskill.config.learning import RolloutConfig
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.lessons import USEFUL
 from intraskill.recipes.tiny_policy import Probe, ProbeAnswer, Recipe, ask, train
 from intraskill.rl.policy import load_policy
-from intraskill.rl.trainer import TorchLearner, TrainerSettings
+from intraskill.rl.trainer import TorchLearner
 
 SHIPPED = Path(intraskill.__file__).parent / "policies" / "tiny"
-NEARLY_GREEDY = TrainerSettings(temperature=0.001, max_turns=8, max_new_tokens=16, max_context=640)
+NEARLY_GREEDY = Config(rollout=RolloutConfig(temperature=0.001, max_turns=8, max_new_tokens=16, max_context=640))
 EPISODES = 48
 
 

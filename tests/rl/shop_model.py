@@ -35,7 +35,7 @@ def tokenizer():
     trainer = trainers.BpeTrainer(
         vocab_size=700, special_tokens=special, initial_alphabet=alphabet, show_progress=False
     )
-    shown = itertools.islice(demonstrations([shop()], Mix()), 40)
+    shown = itertools.islice(demonstrations([shop()], Mix(), 0), 40)
     texts = [text for demo in shown for text in (demo.skill_text, *(m["content"] for m in demo.messages))]
     words.train_from_iterator([*texts, "system user assistant tool You are a shopping agent."], trainer)
     # As in SmolLM2, the pad token is the token that ends an answer.

@@ -60,7 +60,7 @@ def test_a_template_without_tool_messages_is_refused() -> None:
         ChatCodec(endless, TOOLS, system=SYSTEM)
 
 
-def test_the_hash_sees_system_text_tools_and_template_options(codec: ChatCodec) -> None:
+def test_the_hash_sees_system_text_and_tools(codec: ChatCodec) -> None:
     words = tokenizer()
     others = [
         ChatCodec(words, TOOLS, system="Hi."),

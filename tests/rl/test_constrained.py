@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from rl.shop_model import shop, tokenizer, write_shop_model
+from rl.toy import config_of, logprobs_of
 
 from intraskill.environments.tool_calls import write_call
 from intraskill.method.errors import ConfigError
@@ -16,17 +17,20 @@ from intraskill.method.skill.skill import BARE, Skill
 from intraskill.rl import logprobs
 from intraskill.rl.engines import constrained
 from intraskill.rl.engines.constrained import Constraint, grammar, unpacked
-from intraskill.rl.logprobs import batch_logprobs, sampled_logprobs
+from intraskill.rl.logprobs import sampled_logprobs
 from intraskill.rl.policy import LoraSettings, Policy, load_policy
 from intraskill.rl.start import policy_directory
-from intraskill.rl.trainer import TorchLearner, TrainerSettings, Updater
+from intraskill.rl.trainer import TorchLearner, Updater
 
 pytest.importorskip("llguidance", reason="llguidance is not installed: pip install --no-deps llguidance")
 
 EQUAL = 2e-4
 """Float32 noise of a log-probability after hundreds of tokens; the constraint changes hundreds of times that."""
 CHANGED = 0.1
-SETTINGS = TrainerSettings(max_turns=4, max_new_tokens=140, max_context=1600, constrained=True, token_budget=4000)
+BOUND, FREE = (
+    config_of(max_turns=4, max_new_tokens=140, max_context=1600, constrained=bound, micro_batch_tokens=4000)
+    for bound in (True, False)
+)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +40,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def policy(directory: Path) -> Policy:
-    return load_policy(directory, lora=LoraSettings(4, 8))
+    return load_policy(directory, lora=LoraSettings(4, 8, "all-linear"))
 
 
 @pytest.fixture(scope="module")
@@ -51,27 +55,27 @@ def episodes(samples: int = 3) -> list[Episode]:
 
 @pytest.fixture(scope="module")
 def rollouts(policy: Policy) -> tuple[Rollout, ...]:
-    return TorchLearner(policy, shop(), SETTINGS).run(episodes())
+    return TorchLearner(policy, shop(), BOUND).run(episodes())
 
 
 def test_a_random_policy_makes_only_calls_that_the_page_admits(policy: Policy, rollouts: tuple[Rollout, ...]) -> None:
     turns = [turn for rollout in rollouts for turn in rollout.turns]
     assert len(turns) == 4 * len(rollouts)
     assert {turn.feedback for turn in turns} == {"executed"}
-    free = TorchLearner(policy, shop(), dataclasses.replace(SETTINGS, constrained=False)).run(episodes(1))
+    free = TorchLearner(policy, shop(), FREE).run(episodes(1))
     assert not any(turn.tool for rollout in free for turn in rollout.turns)
 
 
-@pytest.mark.parametrize("layout", ["dense", "prefix", "tree"])
+@pytest.mark.parametrize("layout", ["dense", "prefix"])
 def test_log_probabilities_are_renormalised_over_the_tokens_that_sampling_drew_from(
     policy: Policy, constraint: Constraint, rollouts: tuple[Rollout, ...], layout: logprobs.Layout
 ) -> None:
     group = rollouts[:3]
     sampled = sampled_logprobs(group, policy.device)
-    again = batch_logprobs(policy, group, layout=layout, allowed=constraint.allowed(group))
+    again = logprobs_of(policy, group, layout=layout, allowed=constraint.allowed(group))
     assert (again.logprobs - sampled).abs().max() < EQUAL
     assert again.entropy.isfinite().all() and (again.entropy >= 0).all()
-    plain = batch_logprobs(policy, group, layout=layout)
+    plain = logprobs_of(policy, group, layout=layout)
     assert (plain.logprobs - sampled).abs().max() > CHANGED
 
 
@@ -80,14 +84,14 @@ def test_a_large_vocabulary_is_scored_in_pieces_with_the_same_numbers_and_gradie
 ) -> None:
     group, allowed = rollouts[:2], constraint.allowed(rollouts[:2])
     moved = list(policy.trainable().values())
-    whole = batch_logprobs(policy, group, allowed=allowed)
+    whole = logprobs_of(policy, group, allowed=allowed)
     gradients = torch.autograd.grad(whole.logprobs.sum(), moved)
     monkeypatch.setattr(logprobs, "_LOGITS_AT_ONCE", 10 * policy.head.weight.shape[0])
-    pieces = batch_logprobs(policy, group, allowed=allowed)
+    pieces = logprobs_of(policy, group, allowed=allowed)
     assert torch.allclose(pieces.logprobs, whole.logprobs, atol=1e-6)
     for one, other in zip(torch.autograd.grad(pieces.logprobs.sum(), moved), gradients, strict=True):
         assert torch.allclose(one, other, atol=1e-4, rtol=1e-4)
-    shifted = batch_logprobs(policy, group, allowed=allowed.roll(1, 0))
+    shifted = logprobs_of(policy, group, allowed=allowed.roll(1, 0))
     assert not torch.allclose(shifted.logprobs, whole.logprobs, atol=1e-6)
 
 
@@ -102,11 +106,11 @@ def test_a_forced_token_has_probability_one(constraint: Constraint, rollouts: tu
 def test_an_update_sees_no_gap_between_sampling_and_training(policy: Policy, rollouts: tuple[Rollout, ...]) -> None:
     group = Group("r000/s0000/g00", 0, 0, 0, shop().tasks("train")[0], "skill_free", BARE)
     rewarded = [dataclasses.replace(r, reward=float(i)) for i, r in enumerate(rollouts[:3])]
-    learner = TorchLearner(policy, shop(), SETTINGS)
+    learner = TorchLearner(policy, shop(), BOUND)
     metrics = learner.update([GroupResult(group, tuple(rewarded))])
     assert metrics["train/logprob_gap"] < EQUAL
     assert metrics["train/grad_norm"] > 0
-    ignorant = Updater(policy, SETTINGS)
+    ignorant = Updater(policy, BOUND)
     assert ignorant.update([GroupResult(group, tuple(rewarded))])["train/logprob_gap"] > CHANGED
 
 
@@ -154,15 +158,15 @@ def test_what_cannot_be_constrained_is_one_clear_error(
     tiny = load_policy(policy_directory("tiny"))
     with pytest.raises(ConfigError, match="byte-level tokenizer"):
         Constraint(tiny.tokenizer, tiny.head.weight.shape[0], tiny.tokenizer.eos_token_id)
-    elsewhere = TorchLearner(policy, shop(), dataclasses.replace(SETTINGS, constrained=False)).engine
+    elsewhere = TorchLearner(policy, shop(), FREE).engine
     with pytest.raises(ConfigError, match="rollout.engine=torch only"):
-        TorchLearner(policy, shop(), SETTINGS, engine=elsewhere)
+        TorchLearner(policy, shop(), BOUND, engine=elsewhere)
     monkeypatch.setitem(sys.modules, "llguidance.hf", None)
     with pytest.raises(ConfigError, match="pip install --no-deps llguidance"):
         Constraint(policy.tokenizer, policy.head.weight.shape[0], policy.tokenizer.eos_token_id)
 
 
 def test_a_constrained_run_has_sampling_conditions_of_its_own(policy: Policy) -> None:
-    free = TorchLearner(policy, shop(), dataclasses.replace(SETTINGS, constrained=False)).conditions
-    bound = TorchLearner(policy, shop(), SETTINGS).conditions
+    free = TorchLearner(policy, shop(), FREE).conditions
+    bound = TorchLearner(policy, shop(), BOUND).conditions
     assert free["sampling"] != bound["sampling"] and free["prompt"] == bound["prompt"]

@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 from editor.editing import write_editor
-from rl.toy import SKILL, episode, write_model
+from rl.toy import SKILL, config_of, episode, write_model
 
 from intraskill.config.config import Config
-from intraskill.config.learning import DistributedConfig, Launch, launched, strategy_of
+from intraskill.config.learning import DistributedConfig
 from intraskill.method.errors import ConfigError
 from intraskill.method.skill.skill import BARE
 from intraskill.rl.distributed.ddp import dealt
 from intraskill.rl.distributed.group import device_of
+from intraskill.rl.distributed.launch import Launch, launched, strategy_of
 from intraskill.rl.distributed.learner import refuse_engine, shared, together_of
 from intraskill.rl.micro_batches import micro_batches
 from intraskill.rl.policy import load_policy
-from intraskill.rl.trainer import TrainerSettings
 
 TESTS = Path(__file__).parents[1]
 CHILD = TESTS / "rl" / "two_processes.py"
@@ -87,8 +87,8 @@ def worst(ours: dict[str, float], theirs: dict[str, float]) -> float:
         pytest.param("fsdp", "lora", marks=pytest.mark.slow),
         pytest.param("ddp", "dense, three steps", marks=pytest.mark.slow),
         pytest.param("fsdp", "dense, three steps", marks=pytest.mark.slow),
-        pytest.param("ddp", "lora, tree, recomputed, KL", marks=pytest.mark.slow),
-        pytest.param("fsdp", "lora, tree, recomputed, KL", marks=pytest.mark.slow),
+        pytest.param("ddp", "lora, recomputed, KL", marks=pytest.mark.slow),
+        pytest.param("fsdp", "lora, recomputed, KL", marks=pytest.mark.slow),
     ],
 )
 def test_two_processes_learn_what_one_learns_and_exchange_checkpoints(tmp_path: Path, strategy: str, kind: str) -> None:
@@ -270,9 +270,9 @@ def test_a_batch_is_cut_finer_for_more_processes(tmp_path: Path) -> None:
     from intraskill.rl.trainer import TorchLearner
 
     policy = load_policy(write_model(tmp_path / "model"))
-    settings = TrainerSettings(max_turns=2, max_new_tokens=8, max_context=600)
+    settings = config_of(max_turns=2, max_new_tokens=8, max_context=600)
     rollouts = TorchLearner(policy, CountingWorld(), settings).run([episode("bbbb", sample) for sample in range(4)])
-    for layout in ("dense", "prefix", "tree"):
+    for layout in ("dense", "prefix"):
         assert len(micro_batches(rollouts, 10**6, layout=layout)) == 1
         found = micro_batches(rollouts, 10**6, layout=layout, parts=3)
         assert len(found) >= 3 and sorted(i for batch in found for i in batch) == [0, 1, 2, 3]
@@ -316,9 +316,9 @@ def test_what_several_processes_cannot_do_is_refused(tmp_path: Path, monkeypatch
     refuse_engine("vllm", None)
     refuse_engine("vllm_server", ranks)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"workers=2 threads cannot share sharded weights"):
-        together_of(ranks, policy, TrainerSettings(workers=2))  # type: ignore[arg-type]
+        together_of(ranks, policy, config_of(workers=2))  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"grpo.kl_beta needs a second copy"):
-        together_of(ranks, policy, TrainerSettings(beta=0.1))  # type: ignore[arg-type]
+        together_of(ranks, policy, config_of(kl_beta=0.1))  # type: ignore[arg-type]
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", "0")
     config = Config()

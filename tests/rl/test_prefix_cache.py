@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from rl.toy import logprobs_of
 from transformers import (
     AutoModelForCausalLM,
     DynamicCache,
@@ -17,7 +18,7 @@ from transformers import (
 from intraskill.method.errors import ConfigError
 from intraskill.method.rollouts import Rollout
 from intraskill.method.skill.skill import BARE
-from intraskill.rl.logprobs import batch_logprobs, prefix_cache
+from intraskill.rl.logprobs import prefix_cache
 from intraskill.rl.policy import LoraSettings, Policy, _with_adapter
 
 LOGPROB_TOLERANCE = 1e-5
@@ -48,7 +49,7 @@ def made(family: str, adapted: bool) -> Policy:
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(FAMILIES[family]()).eval()
     if adapted:
-        model = _with_adapter(model, LoraSettings(rank=4, alpha=8))
+        model = _with_adapter(model, LoraSettings(4, 8, "all-linear"))
         with torch.no_grad():  # a fresh adapter is the identity and would test nothing
             for name, parameter in model.named_parameters():
                 if "lora_B" in name:
@@ -64,7 +65,7 @@ def rollout(prompt: int, length: int, start: int) -> Rollout:
 def scored(policy: Policy, group: list[Rollout], *, layout: str) -> tuple[torch.Tensor, torch.Tensor]:
     """Log-probabilities, and all gradients of a weighted sum of them, flat."""
     policy.model.zero_grad()
-    found = batch_logprobs(policy, group, layout=layout)
+    found = logprobs_of(policy, group, layout=layout)
     weights = torch.linspace(0.5, 2, found.logprobs.numel()).view_as(found.logprobs)
     (found.logprobs * weights).sum().backward()
     moved = policy.trainable().values()

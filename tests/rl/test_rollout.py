@@ -3,14 +3,15 @@
 import pytest
 from rl.toy import SKILL, TOOLS, CountingWorld, episode
 
+from intraskill.config.learning import RolloutConfig
 from intraskill.environments.protocol import boundary
 from intraskill.method.skill.skill import BARE
 from intraskill.rl.chat import ChatCodec
 from intraskill.rl.engines.torch_engine import TorchEngine
 from intraskill.rl.policy import Policy
-from intraskill.rl.rollout import RolloutLimits, run_episodes
+from intraskill.rl.rollout import in_batches, run_episodes
 
-LIMITS = RolloutLimits(max_turns=6, max_new_tokens=40, max_context=1000, rollout_batch=64)
+LIMITS = RolloutConfig(temperature=1.0, max_turns=6, max_new_tokens=40, max_context=1000)
 TASKS = ("aaa", "bbbb", "ccccc", "dddddd")
 
 
@@ -19,8 +20,10 @@ def codec(policy: Policy) -> ChatCodec:
     return ChatCodec(policy.tokenizer, TOOLS, system="You are a shopping agent.")
 
 
-def run(policy: Policy, codec: ChatCodec, episodes, limits: RolloutLimits = LIMITS):
-    engine = TorchEngine(policy, stop_id=codec.stop_id, max_new_tokens=limits.max_new_tokens)
+def run(policy: Policy, codec: ChatCodec, episodes, limits: RolloutConfig = LIMITS):
+    engine = TorchEngine(
+        policy, stop_id=codec.stop_id, temperature=limits.temperature, max_new_tokens=limits.max_new_tokens
+    )
     return run_episodes(episodes, CountingWorld(), engine, codec, limits, "c0")
 
 
@@ -55,7 +58,7 @@ def test_tokens_are_the_prompt_then_actions_and_observations_in_turn(policy: Pol
 def test_batch_size_and_order_change_no_token(policy: Policy, codec: ChatCodec) -> None:
     episodes = [episode(t, s) for t in TASKS for s in range(2)]
     at_once = run(policy, codec, episodes)
-    small = run(policy, codec, episodes[::-1], RolloutLimits(6, 40, 1000, rollout_batch=3))[::-1]
+    small = in_batches(lambda some: run(policy, codec, some), episodes[::-1], 3, 1)[::-1]
     assert [r.token_ids for r in at_once] == [r.token_ids for r in small]
     assert [(r.task_id, r.sample) for r in at_once] == [(e.task.id, e.sample) for e in episodes]
     assert at_once[0].token_ids != at_once[1].token_ids
@@ -83,14 +86,14 @@ def test_a_boundary_keeps_interrupts_and_passes_success() -> None:
 @pytest.mark.parametrize(
     ("limits", "reason", "turns"),
     [
-        (RolloutLimits(max_turns=1, max_new_tokens=200), "action_limit", 1),
-        (RolloutLimits(max_turns=9, max_new_tokens=1), "generation_length", 1),
-        (RolloutLimits(max_turns=9, max_new_tokens=150, max_context=300), "context", None),
-        (RolloutLimits(max_turns=9, max_new_tokens=40, max_context=50), "prompt", 0),
+        (RolloutConfig(max_turns=1, max_new_tokens=200, max_context=2048), "action_limit", 1),
+        (RolloutConfig(max_turns=9, max_new_tokens=1, max_context=2048), "generation_length", 1),
+        (RolloutConfig(max_turns=9, max_new_tokens=150, max_context=300), "context", None),
+        (RolloutConfig(max_turns=9, max_new_tokens=40, max_context=50), "prompt", 0),
     ],
 )
 def test_each_limit_ends_the_episode_with_zero_reward(
-    policy: Policy, codec: ChatCodec, limits: RolloutLimits, reason: str, turns: int | None
+    policy: Policy, codec: ChatCodec, limits: RolloutConfig, reason: str, turns: int | None
 ) -> None:
     rollouts = run(policy, codec, [episode("ddddddd", s) for s in range(4)], limits)
     cut = [r for r in rollouts if r.truncated]

@@ -1,10 +1,8 @@
 """What runs beside an episode changes no token of it, and no prompt or observation is forwarded twice."""
 
-import dataclasses
-
 import pytest
 from rl.test_trainer import SETTINGS, groups_of, learner
-from rl.toy import SKILL, CountingWorld, episode
+from rl.toy import SKILL, CountingWorld, config_of, episode
 
 from intraskill.method.rollouts import Rollout
 from intraskill.method.skill.skill import BARE
@@ -23,7 +21,7 @@ EPISODES = [
 
 def run(policy: Policy, order: list[int], **changes) -> list[Rollout]:
     """Run the episodes in some order and company; return them in their own order."""
-    student = TorchLearner(policy, CountingWorld(), dataclasses.replace(SETTINGS, **changes))
+    student = TorchLearner(policy, CountingWorld(), config_of(**SETTINGS | changes))
     found = dict(zip(order, student.run([EPISODES[k] for k in order]), strict=True))
     return [found[k] for k in range(len(EPISODES))]
 
@@ -35,7 +33,7 @@ def differences(ours: list[Rollout], theirs: list[Rollout]) -> tuple[int, float]
     return len(ours) - len(same), max(gaps, default=0.0)
 
 
-@pytest.mark.parametrize("changes", [{"rollout_batch": 1}, {"rollout_batch": 7}, {"rollout_batch": 5, "workers": 2}])
+@pytest.mark.parametrize("changes", [{"batch": 1}, {"batch": 7}, {"batch": 5, "workers": 2}])
 def test_the_same_seeds_give_the_same_tokens_in_any_company(model_dir, changes: dict[str, int]) -> None:
     policy = load_policy(model_dir)
     count = len(EPISODES)
@@ -49,11 +47,11 @@ def test_the_same_seeds_give_the_same_tokens_in_any_company(model_dir, changes: 
 
 
 def test_an_update_reports_that_next_to_nothing_was_prefilled_twice(model_dir) -> None:
-    together = learner(model_dir, rollout_batch=64)
+    together = learner(model_dir, batch=64)
     groups = groups_of(together)
     ratio = together.update(groups)["rollout/prefill_ratio"]
     given = given_tokens([rollout for group in groups for rollout in group.rollouts])
     assert 1 <= ratio <= PREFILL_LIMIT
     assert ratio == together.engine.prefilled / given
-    alone = learner(model_dir, rollout_batch=1)
+    alone = learner(model_dir, batch=1)
     assert alone.update(groups_of(alone))["rollout/prefill_ratio"] > PREFILL_LIMIT, "no company, nothing to share"

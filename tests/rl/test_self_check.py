@@ -33,8 +33,8 @@ def forgets_the_prefix(config):
     return cache
 
 
-def compared(policy: Policy, layout: str = "prefix", *, checkpoints: bool = False) -> str | None:
-    return disagreement(policy, probe(GROUP), layout, temperature=0.8, checkpoint_activations=checkpoints)
+def compared(policy: Policy, *, checkpoints: bool = False) -> str | None:
+    return disagreement(policy, probe(GROUP), "prefix", temperature=0.8, checkpoint_activations=checkpoints)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
@@ -44,8 +44,7 @@ def test_sound_models_agree_and_keep_no_gradient(family: str, checkpoints: bool,
     policy = made(family, adapted=False)
     policy.model.to(dtype)
     drawn = torch.get_rng_state()
-    for layout in ("prefix",) if "linear" in family else ("prefix", "tree"):
-        assert compared(policy, layout, checkpoints=checkpoints) is None
+    assert compared(policy, checkpoints=checkpoints) is None
     assert torch.equal(torch.get_rng_state(), drawn)
     assert all(p.grad is None for p in policy.model.parameters())
 
@@ -77,7 +76,7 @@ def test_a_model_whose_cache_cannot_be_shared_goes_on_dense() -> None:
     assert found is not None and "DynamicSlidingWindowLayer" in found
 
 
-@pytest.mark.parametrize("lora", [None, LoraSettings(rank=4, alpha=8)])
+@pytest.mark.parametrize("lora", [None, LoraSettings(4, 8, "all-linear")])
 def test_the_check_changes_nothing_that_is_learned(model_dir: Path, lora: LoraSettings | None) -> None:
     students = [learner(model_dir, lora, self_check=mode) for mode in ("error", "off")]
     groups = [groups_of(student) for student in students][0]

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from intraskill.method.errors import ConfigError
+from intraskill.rl.engines import torch_engine
 from intraskill.rl.engines.torch_engine import TorchEngine, _by_padded_size
 from intraskill.rl.policy import Policy
 
@@ -50,11 +51,10 @@ def play(engine: TorchEngine, turns: int, leaves: dict[int, int] | None = None):
 
 @pytest.mark.parametrize(("temperature", "prefill_tokens"), [(1.0, 8192), (1.3, 40)])
 def test_tokens_and_logprobs_equal_those_of_a_cacheless_loop_over_several_turns(
-    policy: Policy, temperature: float, prefill_tokens: int
+    policy: Policy, temperature: float, prefill_tokens: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine = TorchEngine(
-        policy, stop_id=STOP, temperature=temperature, max_new_tokens=12, prefill_tokens=prefill_tokens
-    )
+    monkeypatch.setattr(torch_engine, "_PREFILL_TOKENS", prefill_tokens)
+    engine = TorchEngine(policy, stop_id=STOP, temperature=temperature, max_new_tokens=12)
     leaves = {0: 2, 3: 1}
     history = play(engine, 4, leaves)
     for row in range(len(PROMPTS)):
@@ -75,7 +75,7 @@ def test_the_reference_would_notice_another_temperature(policy: Policy) -> None:
 
 
 def test_a_row_acts_alike_alone_and_in_company(policy: Policy) -> None:
-    engine = TorchEngine(policy, stop_id=STOP, max_new_tokens=12)
+    engine = TorchEngine(policy, stop_id=STOP, temperature=1.0, max_new_tokens=12)
     together = play(engine, 1)[0]
     for row, prompt in enumerate(PROMPTS):
         alone = engine.open([prompt]).generate({0: ()}, {0: 1000 * row})[0]
@@ -94,7 +94,7 @@ def test_temperature_zero_takes_the_likeliest_token(policy: Policy) -> None:
 
 
 def test_inverting_the_distribution_gives_each_token_its_probability(policy: Policy) -> None:
-    engine = TorchEngine(policy, stop_id=STOP)
+    engine = TorchEngine(policy, stop_id=STOP, temperature=1.0, max_new_tokens=64)
     probabilities = torch.tensor([0.0, 0.5, 0.0, 0.25, 0.25, 0.0])
     grid = (torch.arange(1000, dtype=torch.float64) + 0.5) / 1000
     tokens, logprobs = engine.draw(probabilities.log().expand(1000, -1), grid)
@@ -112,7 +112,7 @@ def test_a_model_with_sliding_windows_is_refused() -> None:
         num_key_value_heads=1, head_dim=8, use_sliding_window=True, sliding_window=8, max_window_layers=1,
     )  # fmt: skip
     with pytest.raises(ConfigError, match="DynamicSlidingWindowLayer"):
-        TorchEngine(Policy(Qwen3ForCausalLM(config), None, ""), stop_id=STOP)
+        TorchEngine(Policy(Qwen3ForCausalLM(config), None, ""), stop_id=STOP, temperature=1.0, max_new_tokens=64)
 
 
 def test_chunks_hold_every_index_once_within_the_budget() -> None:
@@ -124,7 +124,7 @@ def test_chunks_hold_every_index_once_within_the_budget() -> None:
 
 
 def test_prompts_and_observations_are_prefilled_once_however_often_a_row_acts(policy: Policy) -> None:
-    engine = TorchEngine(policy, stop_id=STOP, max_new_tokens=12)
+    engine = TorchEngine(policy, stop_id=STOP, temperature=1.0, max_new_tokens=12)
     leaves = {0: 2, 3: 1}
     play(engine, 4, leaves)
     observed = sum(len(suffix(row, turn)) for row in range(len(PROMPTS)) for turn in range(1, leaves.get(row, 4)))

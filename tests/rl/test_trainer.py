@@ -10,21 +10,24 @@ from typing import Any
 
 import pytest
 import torch
-from rl.toy import SKILL, CountingWorld, episode, group_of, write_model
+from rl.toy import SKILL, CountingWorld, config_of, episode, group_of, write_model
 
+from intraskill.config.config import check
 from intraskill.method.errors import CheckpointError, ConfigError, NothingToLearnError
 from intraskill.method.rollouts import GroupResult
 from intraskill.method.skill.skill import BARE
 from intraskill.rl.policy import LoraSettings, Policy, load_policy
-from intraskill.rl.trainer import TorchLearner, TrainerSettings
+from intraskill.rl.trainer import TorchLearner
 
-SETTINGS = TrainerSettings(lr=3e-3, max_turns=4, max_new_tokens=24, max_context=600, token_budget=1500)
+SETTINGS = {
+    **{"lr": 3e-3, "clip_low": 0.2, "clip_high": 0.2, "micro_batch_tokens": 1500},
+    **{"temperature": 1.0, "max_turns": 4, "max_new_tokens": 24, "max_context": 600, "batch": 64},
+}
 GRADIENT_TOLERANCE = 1e-4
 
 
 def learner(model_dir: Path, lora: LoraSettings | None = None, **changes) -> TorchLearner:
-    settings = dataclasses.replace(SETTINGS, **changes)
-    return TorchLearner(load_policy(model_dir, lora=lora), CountingWorld(), settings)
+    return TorchLearner(load_policy(model_dir, lora=lora), CountingWorld(), config_of(**SETTINGS | changes))
 
 
 def groups_of(learner: TorchLearner, step: int = 0, size: int = 5) -> list[GroupResult]:
@@ -62,7 +65,7 @@ def test_an_update_reports_what_happened(model_dir: Path) -> None:
     assert metrics["train/zero_variance_groups"] == 1.0
     assert metrics["train/logprob_gap"] < 1e-5
     assert metrics["train/clip_share"] == 0.0, "the first step on fresh rollouts is on-policy"
-    assert metrics["train/lr"] == pytest.approx(SETTINGS.lr / 4)
+    assert metrics["train/lr"] == pytest.approx(SETTINGS["lr"] / 4)
     assert metrics["train/tokens"] == sum(sum(r.loss_mask) for group in groups for r in group.rollouts)
     assert 0 < metrics["train/entropy"] < math.log(512)
     assert all(math.isfinite(value) for value in metrics.values())
@@ -70,7 +73,7 @@ def test_an_update_reports_what_happened(model_dir: Path) -> None:
 
 
 def test_several_updates_on_one_batch_leave_the_old_policy_and_clip(model_dir: Path) -> None:
-    student = learner(model_dir, updates_per_batch=3, epsilon_low=0.05, epsilon_high=0.05, lr=1e-2)
+    student = learner(model_dir, updates_per_batch=3, clip_low=0.05, clip_high=0.05, lr=1e-2)
     metrics = student.update(groups_of(student))
     assert metrics["train/clip_share"] > 0
     assert metrics["train/logprob_gap"] < 1e-5, "the gap is measured against the weights that sampled"
@@ -79,12 +82,12 @@ def test_several_updates_on_one_batch_leave_the_old_policy_and_clip(model_dir: P
 @pytest.mark.parametrize("loss", ["grpo", "dr_grpo", "dapo", "bnpo", "cispo"])
 def test_cutting_the_batch_changes_no_gradient(model_dir: Path, loss: str) -> None:
     norms = []
-    layouts = ({"shared_prefix": False}, {}, {"prefix_tree": True})
+    layouts = ({"shared_prefix": False}, {})
     for budget, layout in itertools.product((10**6, 300), layouts):
-        student = learner(model_dir, loss=loss, token_budget=budget, epsilon_high=2.0, **layout)
+        student = learner(model_dir, loss=loss, micro_batch_tokens=budget, clip_high=2.0, **layout)
         norms.append(student.update(groups_of(student))["train/grad_norm"])
-    assert norms == pytest.approx([norms[0]] * 6, rel=GRADIENT_TOLERANCE)
-    half = learner(model_dir, loss=loss, epsilon_high=2.0)
+    assert norms == pytest.approx([norms[0]] * 4, rel=GRADIENT_TOLERANCE)
+    half = learner(model_dir, loss=loss, clip_high=2.0)
     assert half.update(groups_of(half)[:1])["train/grad_norm"] != pytest.approx(norms[0], rel=GRADIENT_TOLERANCE)
 
 
@@ -117,15 +120,15 @@ def test_a_group_with_two_prompts_is_refused(model_dir: Path) -> None:
         student.update([mixed])
 
 
-@pytest.mark.parametrize("lora", [None, LoraSettings(rank=4, alpha=8)], ids=["full", "lora"])
+@pytest.mark.parametrize("lora", [None, LoraSettings(4, 8, "all-linear")], ids=["full", "lora"])
 @pytest.mark.parametrize(
     "changes",
     [
         {},
         {"updates_per_batch": 3, "workers": 2},
-        {"updates_per_batch": 2, "prefix_tree": True, "checkpoint_activations": True, "beta": 0.1},
+        {"updates_per_batch": 2, "checkpoint_activations": True, "kl_beta": 0.1},
     ],
-    ids=["one step", "three steps, two workers", "two steps, tree, recomputed, KL"],
+    ids=["one step", "three steps, two workers", "two steps, recomputed, KL"],
 )
 def test_training_continues_bit_identically_after_a_reload(
     model_dir: Path, tmp_path: Path, lora: LoraSettings | None, changes: dict[str, Any]
@@ -194,21 +197,21 @@ def test_a_checkpoint_of_another_model_is_refused(model_dir: Path, tmp_path: Pat
     student = learner(model_dir)
     student.save(tmp_path)
     wider = learner(write_model(tmp_path / "wider", hidden=64))
-    adapted = learner(model_dir, LoraSettings(rank=4))
+    adapted = learner(model_dir, LoraSettings(4, 32, "all-linear"))
     for other in (wider, adapted):
         with pytest.raises(CheckpointError, match="another model"):
             other.load(tmp_path)
 
 
 def test_an_adapter_on_other_frozen_weights_is_refused(model_dir: Path, tmp_path: Path) -> None:
-    learner(model_dir, LoraSettings(rank=4)).save(tmp_path)
-    other = learner(write_model(tmp_path / "other", seed=1), LoraSettings(rank=4))
+    learner(model_dir, LoraSettings(4, 32, "all-linear")).save(tmp_path)
+    other = learner(write_model(tmp_path / "other", seed=1), LoraSettings(4, 32, "all-linear"))
     with pytest.raises(CheckpointError, match="frozen"):
         other.load(tmp_path)
 
 
 def test_an_adapter_moves_and_the_weights_below_stay(model_dir: Path) -> None:
-    student = learner(model_dir, LoraSettings(rank=4, alpha=8))
+    student = learner(model_dir, LoraSettings(4, 8, "all-linear"))
     frozen = {name: p.detach().clone() for name, p in student.policy.frozen().items()}
     before = student.checkpoint
     assert frozen and all("lora_" in name for name in student.policy.trainable())
@@ -217,11 +220,11 @@ def test_an_adapter_moves_and_the_weights_below_stay(model_dir: Path) -> None:
     assert all(torch.equal(p, frozen[name]) for name, p in student.policy.frozen().items())
 
 
-@pytest.mark.parametrize("lora", [None, LoraSettings(rank=4, alpha=8)])
+@pytest.mark.parametrize("lora", [None, LoraSettings(4, 8, "all-linear")])
 def test_a_kl_penalty_holds_the_policy_near_its_start(model_dir: Path, lora: LoraSettings | None) -> None:
     gaps = []
     for beta in (0.0, 50.0):
-        student = learner(model_dir, lora, beta=beta, lr=1e-2, updates_per_batch=4, epsilon_high=100.0)
+        student = learner(model_dir, lora, kl_beta=beta, lr=1e-2, updates_per_batch=4, clip_high=100.0)
         groups = groups_of(student)[:1]
         student.update(groups)
         gaps.append(student.update(groups)["train/logprob_gap"])
@@ -239,22 +242,29 @@ def test_the_checkpoint_names_the_weights(model_dir: Path) -> None:
 
 
 def test_conditions_change_with_sampling_prompt_and_environment(policy: Policy) -> None:
-    plain = TorchLearner(policy, CountingWorld(), SETTINGS)
-    warmer = TorchLearner(policy, CountingWorld(), dataclasses.replace(SETTINGS, temperature=0.9))
-    faster = TorchLearner(policy, CountingWorld(), dataclasses.replace(SETTINGS, lr=1.0, rollout_batch=3))
-    polite = TorchLearner(policy, CountingWorld(), SETTINGS, system="Please.")
-    newer = TorchLearner(policy, CountingWorld("counting-2"), SETTINGS)
+    def at(world: CountingWorld, **changes) -> TorchLearner:
+        return TorchLearner(policy, world, config_of(**SETTINGS | changes))
+
+    please = CountingWorld()
+    please.system = "Please."
+    plain, warmer, faster = (
+        at(CountingWorld(), **changes) for changes in ({}, {"temperature": 0.9}, {"lr": 1.0, "batch": 3})
+    )
+    polite, newer = at(please), at(CountingWorld("counting-2"))
     for other, key in ((warmer, "sampling"), (polite, "prompt"), (newer, "environment")):
         assert {k for k in plain.conditions if plain.conditions[k] != other.conditions[k]} == {key}
     assert faster.conditions == plain.conditions
 
 
 def test_settings_out_of_range_are_refused(policy: Policy) -> None:
-    for wrong in ({"lr": 0.0}, {"temperature": 0.0}, {"token_budget": 0}, {"warmup_steps": -1}, {"loss": "ppo"}):
-        with pytest.raises(ConfigError):
-            TrainerSettings(**wrong)
+    for name, wrong in (("lr", 0.0), ("temperature", 0.0), ("micro_batch_tokens", 0), ("warmup_steps", -1)):
+        with pytest.raises(ConfigError, match=rf"{name}={wrong} is outside"):
+            check(config_of(**{name: wrong}))
+    for name in ("loss", "self_check"):
+        with pytest.raises(ConfigError, match=f"{name}=ppo is not one of"):
+            check(config_of(**{name: "ppo"}))
     with pytest.raises(ConfigError, match="exceeds the model's 1024 positions"):
-        TorchLearner(policy, CountingWorld(), dataclasses.replace(SETTINGS, max_context=2000))
+        TorchLearner(policy, CountingWorld(), config_of(**SETTINGS | {"max_context": 2000}))
 
 
 def test_a_directory_without_a_model_is_refused(tmp_path: Path) -> None:
@@ -275,11 +285,11 @@ def test_a_model_that_caps_its_logits_is_refused(tmp_path: Path) -> None:
         load_policy(tmp_path)
 
 
-@pytest.mark.parametrize(("lora", "beta"), [(None, 0.0), (LoraSettings(rank=4, alpha=8), 0.5)])
+@pytest.mark.parametrize(("lora", "beta"), [(None, 0.0), (LoraSettings(4, 8, "all-linear"), 0.5)])
 def test_two_workers_roll_out_and_learn_like_one(model_dir: Path, lora: LoraSettings | None, beta: float) -> None:
     states = []
     for workers in (1, 2):
-        student = learner(model_dir, lora, beta=beta, workers=workers, rollout_batch=5, token_budget=300)
+        student = learner(model_dir, lora, kl_beta=beta, workers=workers, batch=5, micro_batch_tokens=300)
         groups = groups_of(student)
         student.update(groups)
         tokens = [rollout.token_ids for group in groups for rollout in group.rollouts]

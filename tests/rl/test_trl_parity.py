@@ -1,12 +1,13 @@
 """Our losses and gradients equal those of the installed TRL's `GRPOTrainer._compute_loss`."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from intraskill.config.learning import LOSSES
-from intraskill.rl.losses import BatchTotals, Objective, mismatch_weights, reduce_losses, token_losses
+from intraskill.config.learning import LOSSES, GrpoConfig
+from intraskill.rl.losses import BatchTotals, mismatch_weights, reduce_losses, token_losses
 from intraskill.rl.policy import Policy, load_policy
 
 LOSS_TOLERANCE = 1e-5
@@ -72,7 +73,7 @@ def test_loss_and_gradients_equal_those_of_trl(loss, batch, trl_trainer, model_d
         now = our_logprobs(policy, prompt, completion)
     old, reference = (now + scale * torch.randn(now.shape, generator=generator) for scale in (0.3, 0.2))
     weights = mismatch_weights(old, old + 0.2 * torch.randn(now.shape, generator=generator), CAP)
-    totals = BatchTotals(ROWS, int(mask.sum()))
+    totals = BatchTotals(ROWS, int(mask.sum()), COMPLETION)
     for beta in (0.0, 0.04):
         trainer = trl_trainer(loss, beta)
         inputs = {
@@ -85,23 +86,24 @@ def test_loss_and_gradients_equal_those_of_trl(loss, batch, trl_trainer, model_d
         theirs.backward()
         their_gradients = torch.cat([p.grad.flatten() for p in trainer.model.parameters()])
 
-        def ours(objective: Objective) -> tuple[float, torch.Tensor]:
+        def ours(grpo: GrpoConfig) -> tuple[float, torch.Tensor]:
             policy.model.zero_grad()
             losses = token_losses(
-                objective,
+                grpo,
                 our_logprobs(policy, prompt, completion),
                 old,
                 advantages,
                 weights_BS=weights,
                 reference_BS=reference,
             )
-            value = reduce_losses(objective, losses, mask, totals)
+            value = reduce_losses(grpo, losses, mask, totals)
             value.backward()
             return value.item(), torch.cat([p.grad.flatten() for p in policy.trainable().values()])
 
-        value, our_gradients = ours(Objective(loss, 0.2, 0.28, beta, CAP, COMPLETION))
+        objective = GrpoConfig(loss=loss, clip_low=0.2, clip_high=0.28, kl_beta=beta, mismatch_cap=CAP)
+        value, our_gradients = ours(objective)
         assert value == pytest.approx(theirs.item(), abs=LOSS_TOLERANCE)
         assert (our_gradients - their_gradients).norm() / their_gradients.norm() <= GRADIENT_TOLERANCE
-        wrong, wrong_gradients = ours(Objective(loss, 0.2, 0.4, beta, CAP, COMPLETION))
+        wrong, wrong_gradients = ours(replace(objective, clip_high=0.4))
         assert abs(wrong - theirs.item()) > LOSS_TOLERANCE
         assert (wrong_gradients - their_gradients).norm() / their_gradients.norm() > GRADIENT_TOLERANCE

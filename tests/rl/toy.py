@@ -4,15 +4,19 @@ import functools
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from intraskill.config.config import Config
 from intraskill.environments.protocol import Opening, Outcome
 from intraskill.method.errors import EnvironmentFault
 from intraskill.method.randomness import child_seed, uniform
 from intraskill.method.rollouts import Episode, Group, GroupResult, Rollout
 from intraskill.method.skill.skill import BARE, Chunk, Skill, Visible
 from intraskill.method.tasks import Split, Task
+from intraskill.rl.logprobs import TokenLogprobs, batch_logprobs
+from intraskill.rl.policy import Policy
 
 WORDS = ("red lamp", "blue chair", "green desk", "black mug", "white shoe")
 TOOLS = [
@@ -92,6 +96,21 @@ class CountingWorld:
 
     def open(self) -> CountingSession:
         return CountingSession(self.version)
+
+
+def config_of(**options: Any) -> Config:
+    """A config with some options set, each in the section that declares it: grpo, rollout, or the whole."""
+    config = Config()
+    for name, value in options.items():
+        (owner,) = [section for section in (config, config.grpo, config.rollout) if hasattr(section, name)]
+        setattr(owner, name, value)
+    return config
+
+
+def logprobs_of(policy: Policy, rollouts: Sequence[Rollout], **options: Any) -> TokenLogprobs:
+    """`batch_logprobs` of the dense layout at temperature 1, unless told otherwise."""
+    plain = {"temperature": 1.0, "layout": "dense", "checkpoint_activations": False}
+    return batch_logprobs(policy, rollouts, **plain | options)
 
 
 def task(task_id: str, split: Split = "train") -> Task:

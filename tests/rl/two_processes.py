@@ -9,7 +9,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import torch
-from rl.toy import SKILL, CountingWorld, episode, group_of
+from rl.toy import SKILL, CountingWorld, config_of, episode, group_of
 from safetensors.torch import load_file
 
 from intraskill.config.learning import DistributedConfig
@@ -18,16 +18,16 @@ from intraskill.rl.distributed.group import joined
 from intraskill.rl.distributed.learner import DistributedLearner, NoEngine, dismiss, serve, together_of
 from intraskill.rl.engines.weight_sync import HotSwap
 from intraskill.rl.policy import LoraSettings, load_policy
-from intraskill.rl.trainer import TorchLearner, TrainerSettings
+from intraskill.rl.trainer import TorchLearner
 
-SETTINGS = {"lr": 3e-3, "max_turns": 4, "max_new_tokens": 24, "max_context": 600, "token_budget": 1500}
+SETTINGS = {"lr": 3e-3, "max_turns": 4, "max_new_tokens": 24, "max_context": 600, "micro_batch_tokens": 1500}
 KINDS = {
     "full": (None, {}),
-    "lora": (LoraSettings(4, 8), {}),
+    "lora": (LoraSettings(4, 8, "all-linear"), {}),
     "dense, three steps": (None, {"shared_prefix": False, "updates_per_batch": 3, "self_check": "off"}),
-    "lora, tree, recomputed, KL": (
-        LoraSettings(4, 8),
-        {"prefix_tree": True, "checkpoint_activations": True, "beta": 0.1, "updates_per_batch": 2},
+    "lora, recomputed, KL": (
+        LoraSettings(4, 8, "all-linear"),
+        {"checkpoint_activations": True, "kl_beta": 0.1, "updates_per_batch": 2},
     ),
 }
 
@@ -35,8 +35,8 @@ KINDS = {
 def build(place, kind, ranks=None):
     lora, changes = KINDS[kind]
     policy = load_policy(place / "model", lora=lora)
-    settings = TrainerSettings(**SETTINGS | changes)
-    return TorchLearner(policy, CountingWorld(), settings, together=together_of(ranks, policy, settings))
+    config = config_of(**SETTINGS | changes)
+    return TorchLearner(policy, CountingWorld(), config, together=together_of(ranks, policy, config))
 
 
 def episodes(step, size=5):

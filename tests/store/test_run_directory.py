@@ -161,6 +161,14 @@ def test_a_run_directory_of_another_plan_is_refused_with_the_keys_that_differ(tm
     assert (tmp_path / "full" / "thesis.tex").read_text() == "mine"
 
 
+def test_a_run_goes_on_without_a_retired_option_at_the_value_that_its_absence_means(tmp_path):
+    claim(tmp_path / "off", {"seed": 0, "grpo.prefix_tree": False}, {})
+    claim(tmp_path / "off", {"seed": 0}, {})
+    claim(tmp_path / "on", {"seed": 0, "grpo.prefix_tree": True}, {})
+    with pytest.raises(ArtifactError, match=r"differs in 1: grpo\.prefix_tree: True there"):
+        claim(tmp_path / "on", {"seed": 0}, {})
+
+
 def test_a_new_directory_is_taken_after_the_check_and_what_it_kept_does_not_bar_another_plan(tmp_path):
     root = tmp_path / "run"
 

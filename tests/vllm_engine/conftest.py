@@ -8,7 +8,7 @@ from rl.toy import write_model
 
 from intraskill.rl.policy import LoraSettings, Policy, load_policy
 
-LORA = LoraSettings(rank=4, alpha=8)
+LORA = LoraSettings(4, 8, "all-linear")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -14,8 +14,8 @@ import httpx
 import pytest
 from vllm_engine.completion_server import sampled
 
+from intraskill.config.learning import RolloutConfig
 from intraskill.method.errors import ConfigError
-from intraskill.rl.engines.stateless import SamplingSettings
 from intraskill.rl.engines.vllm_local import installed_vllm
 from intraskill.rl.policy import Generation, Policy
 
@@ -102,7 +102,7 @@ def play(engine: Any, turns: int, prompts: Sequence[tuple[int, ...]] = PROMPTS) 
     ]
 
 
-def reference(policy: Policy, sampling: SamplingSettings, found: Sequence[Turn]) -> list[dict[int, Generation]]:
+def reference(policy: Policy, rollout: RolloutConfig, found: Sequence[Turn]) -> list[dict[int, Generation]]:
     """What the trainer's own weights say: each action sampled anew after the history that was found."""
     told = [list(prompt) for prompt in PROMPTS]
     turns = []
@@ -111,9 +111,9 @@ def reference(policy: Policy, sampling: SamplingSettings, found: Sequence[Turn])
         for row in turn:
             told[row] += [100 + row, 101] if number else []
             body: dict[str, Any] = {"prompt": told[row], "seed": 2**62 + 10 * row + number}
-            body |= {"temperature": sampling.temperature, "max_tokens": sampling.max_new_tokens}
-            ids, logprobs = sampled(policy, body | {"stop_token_ids": [sampling.stop_id]})
-            answers[row] = Generation(tuple(ids), tuple(logprobs), ids[-1] == sampling.stop_id)
+            body |= {"temperature": rollout.temperature, "max_tokens": rollout.max_new_tokens}
+            ids, logprobs = sampled(policy, body | {"stop_token_ids": [policy.tokenizer.eos_token_id]})
+            answers[row] = Generation(tuple(ids), tuple(logprobs), ids[-1] == policy.tokenizer.eos_token_id)
             told[row] += turn[row].token_ids
         turns.append(answers)
     return turns

@@ -114,13 +114,13 @@ def answer_of(policy: Policy, probe: EngineProbe, temperature: float, *, raw: bo
 
 def test_the_probe_passes_the_trainers_own_samples_and_measures_the_gap(policy: Policy) -> None:
     step(policy, 1)
-    probe = EngineProbe(policy, 0.7)
+    probe = EngineProbe(policy, 0.7, 0.0)
     probe.check(answer_of(policy, probe, 0.7), "it")
     assert probe.gap < GAP_TOLERANCE
 
 
 def test_the_probe_refuses_a_stale_adapter_and_says_by_how_much(policy: Policy) -> None:
-    probe = EngineProbe(policy, 0.7)
+    probe = EngineProbe(policy, 0.7, 0.0)
     step(policy, 1)
     stale = answer_of(policy, probe, 0.7)
     step(policy, 2)
@@ -130,7 +130,7 @@ def test_the_probe_refuses_a_stale_adapter_and_says_by_how_much(policy: Policy) 
 
 
 def test_the_probe_names_a_missing_adapter_and_raw_logprobs(policy: Policy) -> None:
-    probe = EngineProbe(policy, 0.7)
+    probe = EngineProbe(policy, 0.7, 0.0)
     bare = answer_of(policy, probe, 0.7)
     step(policy, 1)
     with pytest.raises(EngineError, match="serves the start weights without the adapter"):

@@ -7,26 +7,26 @@ from typing import Any
 
 import pytest
 import torch
-from rl.toy import CountingWorld, episode, group_of
+from rl.toy import CountingWorld, config_of, episode, group_of
 from vllm_engine.conftest import LORA
 from vllm_engine.real import PROMPTS, need_vllm, play, reference, worst_difference
 from vllm_engine.toy_steps import step
 
+from intraskill.config.learning import RolloutConfig, VllmConfig
 from intraskill.method.errors import EngineError
 from intraskill.rl.checkpoints import weights_hash
-from intraskill.rl.engines.stateless import SamplingSettings
 from intraskill.rl.engines.torch_engine import TorchEngine
 from intraskill.rl.engines.vllm_local import VllmEngine
 from intraskill.rl.engines.weight_sync import ServedVersion
 from intraskill.rl.policy import Policy, load_policy
-from intraskill.rl.trainer import TorchLearner, TrainerSettings
+from intraskill.rl.trainer import TorchLearner
 
 pytestmark = pytest.mark.vllm
 need_vllm()
 
 LOGPROB_TOLERANCE = 1e-4
 GAP_TOLERANCE = 1e-5
-SAMPLING = SamplingSettings(stop_id=2, temperature=1.3, max_new_tokens=24, max_context=600)
+ROLLOUT = RolloutConfig(temperature=1.3, max_new_tokens=24, max_context=600)
 SIZE = 0.02
 BLOCK = 32
 """Tokens that the prefix cache holds together."""
@@ -39,7 +39,7 @@ def student(wide_model: Path) -> Policy:
 
 @pytest.fixture(scope="module")
 def engine(student: Policy, wide_model: Path) -> VllmEngine:
-    return VllmEngine(student, wide_model, SAMPLING, options={"block_size": BLOCK})
+    return VllmEngine(student, wide_model, replace(ROLLOUT, vllm=VllmConfig(options={"block_size": BLOCK})))
 
 
 def test_tokens_equal_those_of_torch_with_the_same_seeds_after_every_swap(student: Policy, engine: VllmEngine) -> None:
@@ -48,7 +48,7 @@ def test_tokens_equal_those_of_torch_with_the_same_seeds_after_every_swap(studen
         before = histories[-1] if histories else None
         engine.serve(step(student, version, SIZE))
         found = play(engine, 3)
-        wanted = reference(student, SAMPLING, found)
+        wanted = reference(student, ROLLOUT, found)
         assert worst_difference(found, wanted) < LOGPROB_TOLERANCE
         assert engine.probe.gap < GAP_TOLERANCE
         assert before is None or [*before[0].values()] != [*found[0].values()], "the swap must be visible"
@@ -60,11 +60,11 @@ def test_tokens_equal_those_of_torch_with_the_same_seeds_after_every_swap(studen
 def test_greedy_tokens_equal_those_of_the_torch_engine(student: Policy, engine: VllmEngine) -> None:
     engine.serve(step(student, 3, SIZE))
     torch_engine = TorchEngine(student, stop_id=2, temperature=0, max_new_tokens=24)
-    engine._sampling, usual = replace(SAMPLING, temperature=0.0), engine._sampling
+    engine._rollout, usual = replace(ROLLOUT, temperature=0.0), engine._rollout
     try:
         ours, theirs = play(engine, 3), play(torch_engine, 3)
     finally:
-        engine._sampling = usual
+        engine._rollout = usual
     assert [{row: g.token_ids for row, g in turn.items()} for turn in ours] == [
         {row: g.token_ids for row, g in turn.items()} for turn in theirs
     ]
@@ -124,8 +124,8 @@ def test_a_learner_stays_on_policy_over_updates(student: Policy, engine: VllmEng
     with torch.no_grad():
         for name, parameter in student.trainable().items():
             parameter.mul_("lora_A" in name)  # the adapter as it starts: no update yet
-    settings = TrainerSettings(lr=1e-2, max_turns=4, max_new_tokens=24, max_context=600, temperature=1.3, workers=2)
-    learner = TorchLearner(student, CountingWorld(), settings, engine=engine)
+    config = config_of(lr=1e-2, max_turns=4, max_new_tokens=24, max_context=600, temperature=1.3, workers=2)
+    learner = TorchLearner(student, CountingWorld(), config, engine=engine)
     for update in range(3):
         rollouts = learner.run([episode("bbbb", 100 * update + sample) for sample in range(12)])
         assert [rollout.fault for rollout in rollouts] == [None] * 12
@@ -142,7 +142,7 @@ def test_the_trainers_threads_are_left_alone(engine: VllmEngine) -> None:
 @pytest.fixture(scope="module")
 def whole(wide_model: Path) -> Iterator[tuple[Policy, VllmEngine]]:
     policy = load_policy(wide_model)
-    yield policy, VllmEngine(policy, wide_model, SAMPLING)
+    yield policy, VllmEngine(policy, wide_model, ROLLOUT)
 
 
 def test_full_weights_with_tied_embeddings_are_swapped_exactly(whole: tuple[Policy, VllmEngine]) -> None:
@@ -152,6 +152,6 @@ def test_full_weights_with_tied_embeddings_are_swapped_exactly(whole: tuple[Poli
     for version in range(3):
         engine.serve(step(policy, version, 0.003))
         found = play(engine, 2, PROMPTS)
-        assert worst_difference(found, reference(policy, SAMPLING, found)) < LOGPROB_TOLERANCE
+        assert worst_difference(found, reference(policy, ROLLOUT, found)) < LOGPROB_TOLERANCE
         assert first is None or first != found
         first = found

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from intraskill.method.errors import EngineError
 from intraskill.rl.engines.stateless import (
     ActionRequest,
-    SamplingSettings,
     StatelessConversations,
     generation_of,
     lanes_of,
@@ -17,7 +16,8 @@ from intraskill.rl.engines.stateless import (
 from intraskill.rl.policy import Generation
 
 PROMPTS = st.lists(st.tuples(st.integers(0, 3)), max_size=24)
-SAMPLING = SamplingSettings(stop_id=2, max_new_tokens=3)
+REQUEST = ActionRequest((5, 6), seed=1, salt="s", max_new_tokens=3, stop_id=2)
+ENDS = {"max_new_tokens": 3, "stop_id": 2}
 
 
 class Recorder:
@@ -33,7 +33,7 @@ class Recorder:
 
 def test_every_turn_sends_all_ids_so_far_in_the_order_they_were_said() -> None:
     sample = Recorder()
-    conversations = StatelessConversations(sample, [(5, 6), (7,)])
+    conversations = StatelessConversations(sample, [(5, 6), (7,)], **ENDS)
     conversations.generate({0: (), 1: ()}, {0: 10, 1: 11})
     conversations.generate({1: (30, 31)}, {1: 12})
     assert [(request.prompt_ids, request.seed) for request in sample.asked] == [
@@ -46,14 +46,14 @@ def test_every_turn_sends_all_ids_so_far_in_the_order_they_were_said() -> None:
 def test_two_batches_never_share_a_cache_and_a_batch_always_does() -> None:
     sample = Recorder()
     for _ in range(2):
-        StatelessConversations(sample, [(5, 6), (7,)]).generate({0: (), 1: ()}, {0: 1, 1: 2})
+        StatelessConversations(sample, [(5, 6), (7,)], **ENDS).generate({0: (), 1: ()}, {0: 1, 1: 2})
     salts = [request.salt for request in sample.asked]
     assert salts[0] == salts[1] != salts[2] == salts[3]
 
 
 def test_a_turn_without_rows_asks_nothing() -> None:
     sample = Recorder()
-    assert StatelessConversations(sample, [(5,)]).generate({}, {}) == {}
+    assert StatelessConversations(sample, [(5,)], **ENDS).generate({}, {}) == {}
     assert sample.asked == []
 
 
@@ -81,9 +81,9 @@ def test_lanes_depend_on_the_batch_alone() -> None:
 )
 def test_an_answer_that_no_policy_can_have_given_is_refused(ids: list[int], logprobs: list[float | None]) -> None:
     with pytest.raises(EngineError, match="the engine"):
-        generation_of(ids, logprobs, SAMPLING, "the engine")
+        generation_of(ids, logprobs, REQUEST, "the engine")
 
 
 def test_an_action_ends_at_its_stop_token_or_at_the_limit() -> None:
-    assert generation_of([5, 2], [-0.5, 0.0], SAMPLING, "it") == Generation((5, 2), (-0.5, 0.0), True)
-    assert generation_of([5, 6, 7], [-1.0] * 3, SAMPLING, "it") == Generation((5, 6, 7), (-1.0,) * 3, False)
+    assert generation_of([5, 2], [-0.5, 0.0], REQUEST, "it") == Generation((5, 2), (-0.5, 0.0), True)
+    assert generation_of([5, 6, 7], [-1.0] * 3, REQUEST, "it") == Generation((5, 6, 7), (-1.0,) * 3, False)

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from intraskill.config.config import Config, flatten
+from intraskill.config.learning import RolloutConfig
 from intraskill.config.overrides import compose
 from intraskill.method.errors import ConfigError
-from intraskill.rl.engines.stateless import SamplingSettings
 from intraskill.rl.engines.vllm_local import VllmEngine, installed_vllm, vllm_engine_of
 from intraskill.rl.engines.vllm_server import VllmServerEngine, check_version
 from intraskill.rl.policy import LoraSettings, Policy, load_policy
@@ -69,7 +69,7 @@ def test_without_vllm_the_error_says_what_to_do(
 
     monkeypatch.setattr("intraskill.rl.engines.vllm_local.version", missing)
     with pytest.raises(ConfigError, match="needs vLLM, which is not installed; run pip install"):
-        VllmEngine(policy, model_dir, SamplingSettings(2))
+        VllmEngine(policy, model_dir, RolloutConfig())
     with pytest.raises(ConfigError, match="make test-vllm"):
         installed_vllm()
 
@@ -86,6 +86,6 @@ def test_another_version_is_refused_by_name(found: str) -> None:
 
 
 def test_a_rank_that_vllm_has_no_room_for_is_refused(model_dir: Path) -> None:
-    policy = load_policy(model_dir, lora=LoraSettings(rank=600))
+    policy = load_policy(model_dir, lora=LoraSettings(600, 32, "all-linear"))
     with pytest.raises(ConfigError, match=r"policy\.lora_rank=600, but vLLM takes at most 512"):
-        VllmEngine(policy, model_dir, SamplingSettings(2))
+        VllmEngine(policy, model_dir, RolloutConfig())

@@ -4,27 +4,28 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from rl.toy import CountingWorld, episode, group_of, write_model
+from rl.toy import CountingWorld, config_of, episode, group_of, write_model
 from vllm_engine.completion_server import CompletionModel, Refusal, RunningServer, sampled, serving
 from vllm_engine.conftest import LORA
 from vllm_engine.toy_steps import step
 
 from intraskill.config.config import Config
+from intraskill.config.learning import RolloutConfig, VllmConfig
 from intraskill.method.errors import ConfigError, EngineError
 from intraskill.report.doctor import examine
-from intraskill.rl.engines.stateless import SamplingSettings
-from intraskill.rl.engines.vllm_server import ServerSettings, VllmServerEngine
+from intraskill.rl.engines.vllm_server import VllmServerEngine
 from intraskill.rl.policy import Policy, load_policy
-from intraskill.rl.trainer import TorchLearner, TrainerSettings
+from intraskill.rl.trainer import TorchLearner
 
 STOP = 2
-SAMPLING = SamplingSettings(STOP, temperature=1.3, max_new_tokens=6, max_context=200)
-PATIENT = ServerSettings(patience_s=60.0)
+ROLLOUT = RolloutConfig(temperature=1.3, max_new_tokens=6, max_context=200, batch=64)
+PATIENT_S = 60.0
 PROMPTS = [(5, 6, 7, 8), (9, 10), (5, 6, 7, 8), tuple(range(10, 40))]
 LOGPROB_TOLERANCE = 1e-5
 COMPLETIONS, LOAD = "/v1/completions", "/v1/load_lora_adapter"
@@ -41,8 +42,11 @@ def server(model: CompletionModel) -> Iterator[RunningServer]:
         yield running
 
 
-def engine_at(policy: Policy, *urls: str, settings: ServerSettings = PATIENT, **options: Any) -> VllmServerEngine:
-    return VllmServerEngine(policy, urls, SAMPLING, settings=settings, **options)
+def engine_at(
+    policy: Policy, *urls: str, patience_s: float = PATIENT_S, batch: int = 64, name: str = ""
+) -> VllmServerEngine:
+    vllm = VllmConfig(urls=list(urls), patience_s=patience_s, served_model=name)
+    return VllmServerEngine(policy, replace(ROLLOUT, batch=batch, vllm=vllm))
 
 
 def play(engine: VllmServerEngine, turns: int = 2) -> list[dict[int, Any]]:
@@ -63,7 +67,7 @@ def expected(policy: Policy, turns: int = 2) -> list[dict[int, Any]]:
             if row == turn:
                 continue
             told[row] += [100 + row, 101] if turn else []
-            body = {"prompt": told[row], "seed": 2**62 + 10 * row + turn, "temperature": SAMPLING.temperature}
+            body = {"prompt": told[row], "seed": 2**62 + 10 * row + turn, "temperature": ROLLOUT.temperature}
             ids, logprobs = sampled(policy, body | {"max_tokens": 6, "stop_token_ids": [STOP]})
             told[row] = told[row] + ids
             answers[row] = (tuple(ids), logprobs)
@@ -148,7 +152,7 @@ def test_a_lost_reply_to_a_swap_is_no_second_adapter(policy: Policy, server: Run
 def test_a_server_that_restarts_in_the_middle_of_a_batch_gets_its_adapter_back(
     policy: Policy, server: RunningServer
 ) -> None:
-    engine = engine_at(policy, server.url, settings=ServerSettings(patience_s=20.0, in_flight=1))
+    engine = engine_at(policy, server.url, patience_s=20.0, batch=1)
     engine.serve(step(policy, 1))
     seen = len(server.model.completions)
 
@@ -217,9 +221,8 @@ def test_a_server_that_is_not_what_the_run_expects_is_refused(
 
 
 def test_another_model_name_is_refused(policy: Policy, server: RunningServer) -> None:
-    settings = ServerSettings(served_model="Qwen/Qwen3.5-4B", patience_s=5.0)
     with pytest.raises(ConfigError, match=r"serves 1: start, not the model that is wanted"):
-        engine_at(policy, server.url, settings=settings).serve("c1")
+        engine_at(policy, server.url, patience_s=5.0, name="Qwen/Qwen3.5-4B").serve("c1")
 
 
 def test_another_start_model_is_noticed_by_the_first_probe(policy: Policy, tmp_path: Path) -> None:
@@ -239,7 +242,7 @@ def test_a_stale_swap_is_noticed_by_the_probe(policy: Policy, model_dir: Path) -
 
 def test_a_server_that_is_down_is_named(policy: Policy, server: RunningServer) -> None:
     server.stop()
-    engine = engine_at(policy, server.url, settings=ServerSettings(patience_s=0.3))
+    engine = engine_at(policy, server.url, patience_s=0.3)
     began = time.monotonic()
     with pytest.raises(EngineError, match=rf"{server.url} gave no answer within .*patience_s=0\.3.*ConnectError"):
         engine.serve("c1")
@@ -298,12 +301,11 @@ def test_full_weights_and_a_missing_address_are_refused_at_once(policy: Policy, 
 
 
 def test_a_learner_trains_on_what_a_restarting_server_sampled(model_dir: Path) -> None:
-    settings = TrainerSettings(lr=3e-3, max_turns=3, max_new_tokens=12, max_context=600, workers=2, rollout_batch=3)
-    sampling = SamplingSettings(STOP, 1.0, 12, 600)
+    config = config_of(lr=3e-3, temperature=1.0, max_turns=3, max_new_tokens=12, max_context=600, workers=2, batch=6)
     student = load_policy(model_dir, lora=LORA)
     with serving(CompletionModel(model_dir)) as server:
-        engine = VllmServerEngine(student, [server.url], sampling, settings=PATIENT)
-        learner = TorchLearner(student, CountingWorld(), settings, engine=engine)
+        config.rollout.vllm = VllmConfig(urls=[server.url], patience_s=PATIENT_S)
+        learner = TorchLearner(student, CountingWorld(), config, engine=VllmServerEngine(student, config.rollout))
         for update in range(2):
             threading.Timer(0.2, server.model.forget).start()
             rollouts = learner.run([episode("bbbb", 10 * update + sample) for sample in range(6)])

@@ -59,8 +59,8 @@ def _editor(arguments: argparse.Namespace, overrides: list[str]) -> int:
 def _train(arguments: argparse.Namespace, config: Config) -> int:
     from rich.console import Console
 
-    from intraskill.config.learning import launched
     from intraskill.report.editor import editor_plan
+    from intraskill.rl.distributed.launch import launched
 
     leads = launched().rank == 0
     if arguments.dry_run:
@@ -120,7 +120,7 @@ def _sft(arguments: argparse.Namespace, config: Config) -> int:
 
     from intraskill.editor import warm_start
     from intraskill.recipes.sft import SftSettings, fine_tune
-    from intraskill.rl.policy import LoraSettings
+    from intraskill.rl.policy import lora_of
     from intraskill.rl.start import policy_directory
 
     _checked_amount(arguments)
@@ -128,12 +128,11 @@ def _sft(arguments: argparse.Namespace, config: Config) -> int:
     if out.exists():
         raise ConfigError(f"{out} exists already; choose another directory, or delete it to make it anew")
     logging.disable_progress_bar()
-    lora = LoraSettings(config.policy.lora_rank, config.policy.lora_alpha) if config.policy.lora_rank else None
     settings = SftSettings(
         learning_rate=arguments.lr,
         batch=arguments.batch,
         epochs=arguments.epochs,
-        lora=lora,
+        lora=lora_of(config.policy),
         threads=config.threads,
         seed=config.seed,
         warmup=0.05,

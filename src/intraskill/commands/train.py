@@ -4,8 +4,8 @@ import argparse
 from contextlib import nullcontext
 
 from intraskill.commands import Verb
-from intraskill.config.learning import launched
 from intraskill.config.overrides import compose
+from intraskill.rl.distributed.launch import launched
 
 
 def add(verb: Verb) -> None:

@@ -34,12 +34,12 @@ def _warm_start(arguments: argparse.Namespace, overrides: list[str]) -> int:
     from intraskill.recipes.sft import SftSettings, fine_tune
     from intraskill.recipes.shop_demonstrations import shop_examples
     from intraskill.recipes.smollm import smollm_directory
-    from intraskill.rl.policy import LoraSettings
+    from intraskill.rl.policy import lora_of
 
     logging.disable_progress_bar()
     start = smollm_directory() if arguments.start == "smollm2" else Path(arguments.start)
     examples = shop_examples(start, config.env.preset, config.env.options, arguments.demonstrations)
-    lora = LoraSettings(config.policy.lora_rank, config.policy.lora_alpha) if config.policy.lora_rank else None
+    lora = lora_of(config.policy)
     settings = SftSettings(learning_rate=arguments.lr, lora=lora, threads=config.threads, seed=config.seed)
     tokens = sum(len(ids) for ids, _ in examples)
     sys.stdout.write(f"{counted(len(examples), 'demonstration')}, {tokens:,} tokens, from {start}\n")

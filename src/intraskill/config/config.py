@@ -1,4 +1,7 @@
-"""Every option with its meaning, unit, range and default, on one page; the YAML files hold only deltas.
+"""Every section of a run, and the whole of them: names, checks, and what an older run may still ask for.
+
+Each option has its meaning, unit, range and default in one of the sections here, in `learning` or in `proposing`, and
+nowhere else; the YAML files hold only deltas.
 
 The dataclasses are what omegaconf calls structured configs (no Literal, no tuple, not frozen), so an unknown key is
 an error wherever it comes from. `check` refuses values that are out of range or contradict each other.
@@ -8,13 +11,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
-from intraskill.config.learning import DistributedConfig, VllmConfig
+from intraskill.config.learning import DistributedConfig, GrpoConfig, PolicyConfig, RolloutConfig
 from intraskill.config.option import nearest, option
 from intraskill.config.proposing import EditorConfig, ProposerConfig, contradictions
 from intraskill.method.errors import ConfigError
 
-LOSSES = ("grpo", "dr_grpo", "dapo", "bnpo", "cispo")
-SELF_CHECKS = ("fallback", "error", "off")
 ESTIMATORS = ("paired_ols", "paired_ols_intercept", "ancova", "masked_ols", "covariate")
 
 
@@ -26,62 +27,6 @@ class EnvConfig:
     preset: str = option("small", "size of the generated world")
     seed: int = option(0, "seed of the generated world; independent of the run's seed", "[0, inf)")
     options: dict[str, Any] = option({}, "further keyword arguments of the world")
-
-
-@dataclass
-class PolicyConfig:
-    """Which weights act and learn."""
-
-    path: str = option("tiny", "'tiny' = the weights shipped in the package, or a model directory")
-    lora_rank: int = option(0, "rank of the adapter; 0 trains the full weights", "[0, 1024]")
-    lora_alpha: int = option(32, "scale of the adapter: alpha / rank", "[1, inf)")
-    lora_targets: list[str] = option(["all-linear"], "module names that get an adapter")
-    dtype: str = option("float32", "number type of the weights", choices=("float32", "bfloat16"))
-    device: str = option("auto", "auto, cpu, cuda, cuda:0, …")
-
-
-@dataclass
-class RolloutConfig:
-    """How episodes are run."""
-
-    engine: str = option("torch", "what samples the tokens", choices=("torch", "vllm", "vllm_server"))
-    temperature: float = option(1.0, "sampling temperature", "(0, 5]")
-    max_turns: int = option(12, "actions per episode", "[1, 1000]")
-    max_new_tokens: int = option(48, "tokens per action", "[1, inf)")
-    max_context: int = option(2048, "tokens per episode, prompt included", "[16, inf)")
-    constrained: bool = option(False, "sample only tool calls that the page admits; torch engine, needs llguidance")
-    batch: int = option(64, "episodes run together by all workers and processes; a killed batch is re-run", "[1, inf)")
-    attempts: int = option(3, "tries per validation episode before its task is set aside as faulted", "[1, 100]")
-    vllm: VllmConfig = field(default_factory=VllmConfig)
-
-
-@dataclass
-class GrpoConfig:
-    """Group-consistent masked-skill GRPO (method §5)."""
-
-    group_size: int = option(8, "rollouts per group, G", "[2, 1024]")
-    groups_per_step: int = option(8, "groups that one optimizer step uses", "[1, inf)")
-    oversample: float = option(1.0, "groups run per group used; groups without reward variance are left out", "[1, 16]")
-    reserve_groups: int = option(2, "extra planned groups per step that replace groups lost to a fault", "[0, inf)")
-    steps_per_round: int = option(20, "optimizer steps per round", "[0, inf)")
-    lr: float = option(3e-4, "learning rate", "(0, 1)")
-    part: str = option("", "reward component the policy gradient reads, such as r_success; empty = the main reward")
-    loss: str = option("grpo", "loss aggregation and clipping", choices=LOSSES)
-    clip_low: float = option(0.2, "lower clip of the probability ratio: 1 − clip_low", "(0, 1)")
-    clip_high: float = option(0.28, "upper clip of the ratio: 1 + clip_high; for cispo the weight's cap", "(0, 100)")
-    kl_beta: float = option(0.0, "weight of the KL term against the start weights", "[0, 10]")
-    entropy_coef: float = option(0.0, "weight of the mean token entropy, which the update then raises", "[0, 1]")
-    max_grad_norm: float = option(1.0, "gradient clipping", "(0, inf)")
-    weight_decay: float = option(0.0, "AdamW weight decay", "[0, 1]")
-    warmup_steps: int = option(0, "steps of linear learning-rate warm-up", "[0, inf)")
-    micro_batch_tokens: int = option(4096, "tokens per forward and backward pass", "[1, inf)")
-    updates_per_batch: int = option(1, "optimizer steps on the same rollouts", "[1, 64]")
-    shared_prefix: bool = option(True, "forward each group's prompt once instead of once per rollout")
-    prefix_tree: bool = option(False, "share what rollouts have in common beyond the prompt too; needs shared_prefix")
-    self_check: str = option("fallback", "if sharing changes numbers: go on dense, stop, unchecked", "", SELF_CHECKS)
-    checkpoint_activations: bool = option(False, "keep each layer's input only and recompute the rest backward")
-    mismatch_cap: float = option(0.0, "cap of the trainer/engine importance weight per token; 0 = off", "[0, inf)")
-    save_every_steps: int = option(10, "steps between two saved training states", "[1, inf)")
 
 
 @dataclass
@@ -215,6 +160,15 @@ def flatten(config: Config) -> dict[str, Any]:
     return {name: value for name, value, _ in options(config)}
 
 
+RETIRED: dict[str, Any] = {"grpo.prefix_tree": False}
+"""Options that are gone, each with the value that this version behaves as; plans of older runs still hold them."""
+
+
+def without_retired(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return dotted name → value without retired options that ask for what this version does anyway."""
+    return {name: value for name, value in values.items() if name not in RETIRED or value != RETIRED[name]}
+
+
 def unflatten(values: Mapping[str, Any]) -> Config:
     """Return the config whose `flatten` gave ``values``; options that are absent keep their default.
 
@@ -222,7 +176,7 @@ def unflatten(values: Mapping[str, Any]) -> Config:
         ConfigError: for a name that is no option of this version.
     """
     config = Config()
-    for name, value in values.items():
+    for name, value in without_retired(values).items():
         *path, leaf = name.split(".")
         section: Any = config
         for step in path:
@@ -288,7 +242,6 @@ def _contradictions(config: Config) -> Iterator[tuple[bool, str]]:
     )
     yield (config.final.tasks == 1, "final.tasks=1 gives no interval; use 2 or more, or 0 for no closing comparison")
     yield (not config.run_dir.strip(), "run_dir is empty; name a directory")
-    yield (grpo.prefix_tree and not grpo.shared_prefix, "grpo.prefix_tree=true needs grpo.shared_prefix=true")
     yield (grpo.steps_per_round == 0 and config.rounds > 0, "grpo.steps_per_round=0 trains nothing; set rounds=0 too")
     yield (gate.design != "bernoulli" and gate.inclusion != 0.5, f"gate.design={gate.design} needs gate.inclusion=0.5")
     yield (gate.design == "mirrored" and gate.replicates % 2 == 1, "gate.design=mirrored needs an even gate.replicates")

@@ -1,88 +1,24 @@
-"""Options of rollouts, updates, engines and processes; free of torch, so that a config can be read without it."""
+"""The sections on what learns: policy, rollouts, updates, engines and processes."""
 
-import os
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, field
+from typing import Any
 
 from intraskill.config.option import option
-from intraskill.method.errors import ConfigError
 
-LossKind = Literal["grpo", "dr_grpo", "dapo", "bnpo", "cispo"]
-LOSSES: tuple[LossKind, ...] = get_args(LossKind)
-SelfCheck = Literal["fallback", "error", "off"]
+LOSSES = ("grpo", "dr_grpo", "dapo", "bnpo", "cispo")
+_SELF_CHECKS = ("fallback", "error", "off")
 
 
-@dataclass(frozen=True, slots=True)
-class TrainerSettings:
-    """Every option of rollouts and updates.
+@dataclass
+class PolicyConfig:
+    """Which weights act and learn."""
 
-    Attributes:
-        lr: AdamW's learning rate after warm-up.
-        betas: AdamW's moment decays.
-        weight_decay: decoupled weight decay.
-        max_grad_norm: gradients above this global norm are scaled down to it.
-        warmup_steps: optimizer steps of linear warm-up from lr / warmup_steps.
-        loss: see `grpo.Objective`.
-        epsilon_low: see `grpo.Objective`.
-        epsilon_high: see `grpo.Objective`.
-        beta: see `grpo.Objective`; the reference is the policy as first loaded.
-        entropy_coef: weight of the mean token entropy, which is subtracted from the loss.
-        updates_per_batch: optimizer steps on the same rollouts.
-        token_budget: most forwarded tokens of one micro-batch, padding included.
-        shared_prefix: forward each group's prompt once instead of once per rollout.
-        prefix_tree: with ``shared_prefix``, forward once whatever rollouts of a group begin with in common, and put
-            several groups into one micro-batch.
-        checkpoint_activations: keep only what enters each layer, and recompute the rest backward.
-        self_check: what the first update does when a shared prefix gives other numbers than the dense path: go on
-            dense (``fallback``) or stop (``error``); ``off`` compares nothing.
-        temperature: sampling temperature, > 0.
-        max_turns: actions per episode.
-        max_new_tokens: tokens per action.
-        max_context: tokens per episode, prompt included.
-        constrained: sample only what the page admits, and renormalise log-probabilities over the same tokens.
-        rollout_batch: episodes that run at once.
-        workers: threads that share rollout batches and micro-batches; more than one pays for small models on a CPU
-            (`replicas`), and the environment must then serve sessions from several threads.
-        mismatch_cap: see `grpo.Objective`.
-    """
-
-    lr: float = 3e-4
-    betas: tuple[float, float] = (0.9, 0.95)
-    weight_decay: float = 0.0
-    max_grad_norm: float = 1.0
-    warmup_steps: int = 0
-    loss: LossKind = "grpo"
-    epsilon_low: float = 0.2
-    epsilon_high: float = 0.2
-    beta: float = 0.0
-    entropy_coef: float = 0.0
-    updates_per_batch: int = 1
-    token_budget: int = 4096
-    shared_prefix: bool = True
-    prefix_tree: bool = False
-    checkpoint_activations: bool = False
-    self_check: SelfCheck = "fallback"
-    temperature: float = 1.0
-    max_turns: int = 10
-    max_new_tokens: int = 32
-    max_context: int = 1024
-    constrained: bool = False
-    rollout_batch: int = 64
-    workers: int = 1
-    mismatch_cap: float = 0.0
-
-    def __post_init__(self) -> None:
-        positive = ("lr", "max_grad_norm", "updates_per_batch", "token_budget", "temperature", "max_turns")
-        for name in (*positive, "max_new_tokens", "max_context", "rollout_batch", "workers"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"{name} must be positive, got {getattr(self, name)}")
-        if min(self.weight_decay, self.warmup_steps, self.entropy_coef) < 0:
-            raise ConfigError("weight_decay, warmup_steps and entropy_coef must not be negative")
-        if self.loss not in LOSSES:
-            raise ConfigError(f"unknown loss {self.loss!r}; use one of {', '.join(LOSSES)}")
-        if self.self_check not in get_args(SelfCheck):
-            raise ConfigError(f"unknown self_check {self.self_check!r}; use one of {', '.join(get_args(SelfCheck))}")
+    path: str = option("tiny", "'tiny' = the weights shipped in the package, or a model directory")
+    lora_rank: int = option(0, "rank of the adapter; 0 trains the full weights", "[0, 1024]")
+    lora_alpha: int = option(32, "scale of the adapter: alpha / rank", "[1, inf)")
+    lora_targets: list[str] = option(["all-linear"], "module names that get an adapter")
+    dtype: str = option("float32", "number type of the weights", choices=("float32", "bfloat16"))
+    device: str = option("auto", "auto, cpu, cuda, cuda:0, …")
 
 
 TESTED_VERSION = "0.31"
@@ -104,7 +40,50 @@ class VllmConfig:
     patience_s: float = option(600.0, "longest wait for one answer, a server's restart included, seconds", "(0, inf)")
 
 
-STRATEGIES = ("auto", "none", "ddp", "fsdp")
+@dataclass
+class RolloutConfig:
+    """How episodes are run."""
+
+    engine: str = option("torch", "what samples the tokens", choices=("torch", "vllm", "vllm_server"))
+    temperature: float = option(1.0, "sampling temperature", "(0, 5]")
+    max_turns: int = option(12, "actions per episode", "[1, 1000]")
+    max_new_tokens: int = option(48, "tokens per action", "[1, inf)")
+    max_context: int = option(2048, "tokens per episode, prompt included", "[16, inf)")
+    constrained: bool = option(False, "sample only tool calls that the page admits; torch engine, needs llguidance")
+    batch: int = option(64, "episodes run together by all workers and processes; a killed batch is re-run", "[1, inf)")
+    attempts: int = option(3, "tries per validation episode before its task is set aside as faulted", "[1, 100]")
+    vllm: VllmConfig = field(default_factory=VllmConfig)
+
+
+@dataclass
+class GrpoConfig:
+    """Group-consistent masked-skill GRPO (method §5)."""
+
+    group_size: int = option(8, "rollouts per group, G", "[2, 1024]")
+    groups_per_step: int = option(8, "groups that one optimizer step uses", "[1, inf)")
+    oversample: float = option(1.0, "groups run per group used; groups without reward variance are left out", "[1, 16]")
+    reserve_groups: int = option(2, "extra planned groups per step that replace groups lost to a fault", "[0, inf)")
+    steps_per_round: int = option(20, "optimizer steps per round", "[0, inf)")
+    lr: float = option(3e-4, "learning rate", "(0, 1)")
+    part: str = option("", "reward component the policy gradient reads, such as r_success; empty = the main reward")
+    loss: str = option("grpo", "loss aggregation and clipping", choices=LOSSES)
+    clip_low: float = option(0.2, "lower clip of the probability ratio: 1 − clip_low", "(0, 1)")
+    clip_high: float = option(0.28, "upper clip of the ratio: 1 + clip_high; for cispo the weight's cap", "(0, 100)")
+    kl_beta: float = option(0.0, "weight of the KL term against the start weights", "[0, 10]")
+    entropy_coef: float = option(0.0, "weight of the mean token entropy, which the update then raises", "[0, 1]")
+    max_grad_norm: float = option(1.0, "gradient clipping", "(0, inf)")
+    weight_decay: float = option(0.0, "AdamW weight decay", "[0, 1]")
+    warmup_steps: int = option(0, "steps of linear learning-rate warm-up", "[0, inf)")
+    micro_batch_tokens: int = option(4096, "tokens per forward and backward pass", "[1, inf)")
+    updates_per_batch: int = option(1, "optimizer steps on the same rollouts", "[1, 64]")
+    shared_prefix: bool = option(True, "forward each group's prompt once instead of once per rollout")
+    self_check: str = option("fallback", "if sharing changes numbers: go on dense, stop, unchecked", "", _SELF_CHECKS)
+    checkpoint_activations: bool = option(False, "keep each layer's input only and recompute the rest backward")
+    mismatch_cap: float = option(0.0, "cap of the trainer/engine importance weight per token; 0 = off", "[0, inf)")
+    save_every_steps: int = option(10, "steps between two saved training states", "[1, inf)")
+
+
+_STRATEGIES = ("auto", "none", "ddp", "fsdp")
 
 
 @dataclass
@@ -112,73 +91,7 @@ class DistributedConfig:
     """What several processes, started by accelerate launch or torchrun, need to know."""
 
     strategy: str = option(
-        "auto", "ddp: weights on every device; fsdp: sharded; auto: what the launcher asks for", choices=STRATEGIES
+        "auto", "ddp: weights on every device; fsdp: sharded; auto: what the launcher asks for", choices=_STRATEGIES
     )
     timeout_s: float = option(1800.0, "longest wait for another process inside one update, save or load, s", "(0, inf)")
     patience_s: float = option(86400.0, "longest wait for the next command, or for the slowest rollouts, s", "(0, inf)")
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """This process among those that a launcher started together.
-
-    Attributes:
-        rank: 0 runs the loop, all others serve it.
-        size: processes in all.
-        local_rank: number on this machine, which is the number of its GPU.
-        sharded: the launcher was asked for FSDP (``accelerate launch --use_fsdp``).
-    """
-
-    rank: int = 0
-    size: int = 1
-    local_rank: int = 0
-    sharded: bool = False
-
-
-def launched(environment: Mapping[str, str] | None = None) -> Launch:
-    """Read what torchrun and accelerate launch put into the environment.
-
-    Raises:
-        ConfigError: for numbers that make no sense.
-    """
-    found = os.environ if environment is None else environment
-    try:
-        size = int(found.get("WORLD_SIZE", "1"))
-        rank = int(found["RANK"]) if size > 1 else 0
-        local = int(found.get("LOCAL_RANK", rank))
-    except (KeyError, ValueError) as error:
-        raise ConfigError(
-            f"WORLD_SIZE={found.get('WORLD_SIZE')!r} with RANK={found.get('RANK')!r} does not tell how many processes "
-            "were started; use accelerate launch or torchrun, or unset WORLD_SIZE"
-        ) from error
-    if size < 1 or not 0 <= rank < size:
-        raise ConfigError(f"RANK={rank} is not in [0, WORLD_SIZE={size})")
-    return Launch(rank, size, local, found.get("ACCELERATE_USE_FSDP", "").lower() in ("1", "true"))
-
-
-def strategy_of(options: DistributedConfig, launch: Launch) -> str:
-    """Return ``none``, ``ddp`` or ``fsdp``.
-
-    Raises:
-        ConfigError: when several processes were started although the config wants one.
-    """
-    if launch.size == 1:
-        return "none"
-    if options.strategy == "none":
-        raise ConfigError(
-            f"distributed.strategy=none, but the launcher started {launch.size} processes; start one, or set "
-            "distributed.strategy=ddp or fsdp"
-        )
-    if options.strategy == "auto":
-        return "fsdp" if launch.sharded else "ddp"
-    return options.strategy
-
-
-def described(options: DistributedConfig, launch: Launch) -> str:
-    """Return one phrase on the processes of this launch.
-
-    Raises:
-        ConfigError: as `strategy_of`.
-    """
-    strategy = strategy_of(options, launch)
-    return "1 process" if strategy == "none" else f"{launch.size} processes, {strategy}"

@@ -31,7 +31,7 @@ from intraskill.proposers.analysis_records import AnalysisRecord, call_id, rollo
 from intraskill.proposers.llm import full_success
 from intraskill.proposers.trace2skill import Analysis, Proposer
 from intraskill.rl.learner import Learner
-from intraskill.rl.start import policy_directory, start_policy, trainer_settings
+from intraskill.rl.start import policy_directory, start_policy
 from intraskill.store.provenance import draft_of
 
 
@@ -208,16 +208,16 @@ def load_editor(trained: TrainedEditor, config: Config, drafter: Proposer | None
         raise ConfigError(f"{where}: the weights that it was trained from are gone; {error}") from error
     # Without secrets: what this environment's leak filter finds is a feedback code that nobody reads, see `_record`.
     environment = editor_environment(own, Secrets())
-    settings = replace(trainer_settings(own), max_turns=1, constrained=False)
+    own.rollout = replace(own.rollout, max_turns=1, constrained=False)
     policy = start_policy(own)
     # An engine of its own: a trainer's temperature is above 0, and the likeliest answer is that of 0.
     engine = TorchEngine(
         policy,
         stop_id=int(policy.tokenizer.eos_token_id),
         temperature=config.proposer.temperature,
-        max_new_tokens=settings.max_new_tokens,
+        max_new_tokens=own.rollout.max_new_tokens,
     )
-    learner = TorchLearner(policy, environment, settings, engine=engine)
+    learner = TorchLearner(policy, environment, own, engine=engine)
     if trained.checkpoint is not None:
         learner.load(trained.checkpoint)
     here = learner.conditions["prompt"]

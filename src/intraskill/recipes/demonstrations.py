@@ -17,9 +17,9 @@ from intraskill.environments.tool_calls import write_call
 from intraskill.method.randomness import uniform
 from intraskill.method.skill.skill import Chunk, Skill
 
-Item = TypeVar("Item")
-GENERIC_TITLES = ("Note", "Rule", "Tip", "Step", "Advice")
-PREAMBLES = ("# Shopping skill", "# Shopping", "# How to shop")
+_Item = TypeVar("_Item")
+_GENERIC_TITLES = ("Note", "Rule", "Tip", "Step", "Advice")
+_PREAMBLES = ("# Shopping skill", "# Shopping", "# How to shop")
 _NEGATIONS = ("Do not", "Never", "There is no need to")
 _FILLER = [
     "the",
@@ -105,7 +105,7 @@ class Draw:
         """Return one of the options."""
         return options[int(self.uniform() * len(options))]
 
-    def shuffle(self, items: Sequence[Item]) -> list[Item]:
+    def shuffle(self, items: Sequence[_Item]) -> list[_Item]:
         """Return the items in a drawn order; repeats allowed."""
         return [items[i] for i in sorted(range(len(items)), key=lambda _: self.uniform())]
 
@@ -134,13 +134,13 @@ def demonstrate(world: ShopWorld, task_id: str, mix: Mix, seed: int) -> Demonstr
 
 def draw_chunk(rule: str, draw: Draw, held_out: bool = False) -> Chunk:
     """Return one phrasing of a rule under one of its titles, or under a generic title."""
-    names = titles(rule) if draw.uniform() < 0.6 else GENERIC_TITLES
+    names = titles(rule) if draw.uniform() < 0.6 else _GENERIC_TITLES
     return Chunk(draw.pick(names), draw.pick(phrasings(rule)[1 if held_out else 0]))
 
 
-def junk_chunk(draw: Draw) -> Chunk:
+def _junk_chunk(draw: Draw) -> Chunk:
     """Return a chunk that must change nothing: a negated or shuffled rule, or known and invented words."""
-    title = draw.pick(GENERIC_TITLES + tuple(name for rule in TAUGHT for name in titles(rule)))
+    title = draw.pick(_GENERIC_TITLES + tuple(name for rule in TAUGHT for name in titles(rule)))
     kind = draw.uniform()
     if kind < 0.55:
         rule = draw.pick(TAUGHT)
@@ -186,8 +186,8 @@ def _shown_rules(mix: Mix, draw: Draw) -> list[str]:
 def _skill_text(shown: list[str], mix: Mix, draw: Draw) -> str:
     chunks = [draw_chunk(rule, draw, mix.held_out) for rule in shown]
     if mix.bare_rate < 1.0 and draw.uniform() < mix.junk_rate:
-        chunks += [junk_chunk(draw) for _ in range(1 + int(draw.uniform() * 2))]
-    preamble = draw.pick(PREAMBLES)
+        chunks += [_junk_chunk(draw) for _ in range(1 + int(draw.uniform() * 2))]
+    preamble = draw.pick(_PREAMBLES)
     unique = {chunk.id: chunk for chunk in chunks}
     order = draw.shuffle(sorted(unique))
     return Skill(preamble, tuple(unique[chunk_id] for chunk_id in order)).render()

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from transformers import Qwen3ForCausalLM
@@ -16,11 +15,14 @@ _A, _B, _C = 3.4445, -4.7750, 2.0315  # quintic Newton–Schulz coefficients of 
 _ITERATIONS = 5
 
 
-class Muon(torch.optim.Optimizer):
+_MOMENTUM, _DECAY = 0.95, 0.01
+
+
+class _Muon(torch.optim.Optimizer):
     """Momentum whose update is orthogonalised; for two-dimensional hidden weights only."""
 
-    def __init__(self, params: Iterable[torch.Tensor], lr: float, momentum: float = 0.95, decay: float = 0.01) -> None:
-        super().__init__(params, {"lr": lr, "momentum": momentum, "decay": decay})
+    def __init__(self, params: Iterable[torch.Tensor], lr: float) -> None:
+        super().__init__(params, {"lr": lr})
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
@@ -28,18 +30,18 @@ class Muon(torch.optim.Optimizer):
         for group in self.param_groups:
             for weight in group["params"]:
                 if weight.grad is not None:
-                    self._update(weight, weight.grad, group)
+                    self._update(weight, weight.grad, group["lr"])
 
-    def _update(self, weight: torch.Tensor, gradient: torch.Tensor, group: dict[str, Any]) -> None:
+    def _update(self, weight: torch.Tensor, gradient: torch.Tensor, lr: float) -> None:
         state = self.state[weight]
         average = state.setdefault("average", torch.zeros_like(weight))
-        average.lerp_(gradient, 1 - group["momentum"])
-        direction = orthogonalize(gradient.lerp(average, group["momentum"]))
+        average.lerp_(gradient, 1 - _MOMENTUM)
+        direction = _orthogonalize(gradient.lerp(average, _MOMENTUM))
         scale = max(1.0, weight.shape[0] / weight.shape[1]) ** 0.5
-        weight.mul_(1 - group["lr"] * group["decay"]).add_(direction, alpha=-group["lr"] * scale)
+        weight.mul_(1 - lr * _DECAY).add_(direction, alpha=-lr * scale)
 
 
-def orthogonalize(matrix: torch.Tensor) -> torch.Tensor:
+def _orthogonalize(matrix: torch.Tensor) -> torch.Tensor:
     """Return a matrix (m, n) with nearly the same singular vectors and all singular values near 1."""
     wide: torch.Tensor = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
     wide = wide / (wide.norm() + 1e-7)
@@ -113,7 +115,7 @@ def fit(
 def _optimizers(recipe: Fit, model: Qwen3ForCausalLM) -> list[torch.optim.Optimizer]:
     matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name]
     others = [p for name, p in model.named_parameters() if p.ndim != 2 or "embed" in name]
-    muon = Muon(matrices, lr=recipe.muon_rate)
+    muon = _Muon(matrices, lr=recipe.muon_rate)
     adam = torch.optim.AdamW(others, lr=recipe.learning_rate, betas=(0.9, 0.95), weight_decay=0.01)
     for optimizer in (muon, adam):
         for group in optimizer.param_groups:

@@ -9,7 +9,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,12 @@ Example = tuple[list[int], list[int]]
 """Token ids (T,), and a mask (T,) that is 1 on the tokens to learn."""
 
 RECORD = "warm_start.json"
-IGNORED = -100
+_IGNORED = -100
 """What the loss leaves out."""
 _SCRATCH = "trainer"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SftSettings:
     """Every option of a warm start.
 
@@ -49,9 +49,9 @@ class SftSettings:
     batch: int = 4
     micro_batch: int = 1
     epochs: int = 1
-    lora: LoraSettings | None = field(default_factory=LoraSettings)
-    threads: int = 1
-    seed: int = 0
+    lora: LoraSettings | None
+    threads: int
+    seed: int
     warmup: float = 0.1
     schedule: str = "linear"
     max_tokens: int | None = None
@@ -156,7 +156,7 @@ def _trainer(
                 seconds = round(time.monotonic() - started, 1)
                 log({"step": float(state.global_step), "loss": round(float(logs["loss"]), 4), "seconds": seconds})
 
-    labels = [[t if kept else IGNORED for t, kept in zip(ids, mask, strict=True)] for ids, mask in examples]
+    labels = [[t if kept else _IGNORED for t, kept in zip(ids, mask, strict=True)] for ids, mask in examples]
     steps = settings.epochs * -(-len(examples) // settings.batch)
     trainer = SFTTrainer(
         model=model,

@@ -20,12 +20,12 @@ from intraskill.recipes.demonstrations import Demonstration, Mix, demonstrate
 from intraskill.recipes.tiny_policy import encode
 from intraskill.rl.chat import ChatCodec
 
-WORLD_SEEDS = (101, 102, 103)
+_WORLD_SEEDS = (101, 102, 103)
 """Worlds that demonstrations come from; experiments use seeds below 100."""
 
 
 def shop_examples(
-    start: Path, preset: str, options: Mapping[str, Any], count: int, seed: int = 0
+    start: Path, preset: str, options: Mapping[str, Any], count: int
 ) -> list[tuple[list[int], list[int]]]:
     """Return encoded demonstrations, (T,) token ids and (T,) masks, as a policy of this directory would read them.
 
@@ -33,15 +33,14 @@ def shop_examples(
         start: a model directory; its tokenizer and chat template are used.
         preset: size of the worlds.
         options: of the worlds, such as their language.
-        count: how many.
-        seed: which ones.
+        count: how many; a larger number gives the same ones first.
     """
-    worlds = [ShopWorld(preset, world_seed, **options) for world_seed in WORLD_SEEDS]
+    worlds = [ShopWorld(preset, world_seed, **options) for world_seed in _WORLD_SEEDS]
     codec = ChatCodec(AutoTokenizer.from_pretrained(start, local_files_only=True), worlds[0].tools, system=SYSTEM)
-    return [encode(demo, codec) for demo in islice(demonstrations(worlds, Mix(), seed), count)]
+    return [encode(demo, codec) for demo in islice(demonstrations(worlds, Mix(), 0), count)]
 
 
-def demonstrations(worlds: Sequence[ShopWorld], mix: Mix, seed: int = 0) -> Iterator[Demonstration]:
+def demonstrations(worlds: Sequence[ShopWorld], mix: Mix, seed: int) -> Iterator[Demonstration]:
     """Yield an endless, addressed stream over the train tasks of some worlds."""
     pools = [[task.id for task in world.tasks("train")] for world in worlds]
     number = 0

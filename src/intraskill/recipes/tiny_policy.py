@@ -39,8 +39,8 @@ from intraskill.recipes.fitting import Fit, fit
 from intraskill.rl.chat import ChatCodec
 from intraskill.rl.learner import Learner
 
-SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
-SKELETONS = (
+_SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+_SKELETONS = (
     '<tool_call>\n{"name": "search", "arguments": {"query": "',
     '<tool_call>\n{"name": "click", "arguments": {"value": "',
     '"}}\n</tool_call>',
@@ -51,7 +51,7 @@ _WORDS = sorted(
     | {size for d in DOMAINS for size in d.sizes}
 )
 _FIXED_TEXTS = [SYSTEM, "system\nuser\nassistant\ntool\n# Tools\nsearch(query)\nclick(value)", "\n".join(_WORDS)]
-CHAT_TEMPLATE = (
+_CHAT_TEMPLATE = (
     "{%- for message in messages %}"
     "{{- '<|im_start|>' + message.role + '\\n' + message.content }}"
     "{%- if loop.first and tools %}"
@@ -110,15 +110,15 @@ def build_tokenizer(texts: Sequence[str], vocabulary: int) -> PreTrainedTokenize
     undo = decoders.Replace(Regex(r'(?<=["=\n]) (?=[A-Za-z])|^ (?=[A-Za-z])'), "")
     tokenizer.decoder = decoders.Sequence([decoders.ByteLevel(), undo])
     trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary - len(SKELETONS),
-        special_tokens=list(SPECIAL),
+        vocab_size=vocabulary - len(_SKELETONS),
+        special_tokens=list(_SPECIAL),
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-    tokenizer.add_tokens([AddedToken(text, special=False, normalized=False) for text in SKELETONS])
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=SPECIAL[2], pad_token=SPECIAL[0])
-    fast.chat_template = CHAT_TEMPLATE
+    tokenizer.add_tokens([AddedToken(text, special=False, normalized=False) for text in _SKELETONS])
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=_SPECIAL[2], pad_token=_SPECIAL[0])
+    fast.chat_template = _CHAT_TEMPLATE
     return fast
 
 
@@ -227,13 +227,13 @@ class ProbeAnswer:
     episodes: int
 
 
-def ask(learner: Learner, world: ShopWorld, probe: Probe, tasks: Sequence[Task], seed: int = 0) -> ProbeAnswer:
+def ask(learner: Learner, world: ShopWorld, probe: Probe, tasks: Sequence[Task]) -> ProbeAnswer:
     """Run one episode per task; a temperature near 0 gives the sharpest answer."""
     episodes = []
     for number, task in enumerate(tasks):
-        draw = Draw(child_seed(seed, "probe", probe.name, number))
+        draw = Draw(child_seed(0, "probe", probe.name, number))
         skill = Skill("# Shopping skill", tuple(_chunk(rule, probe.form, draw) for rule in probe.shown))
-        episodes.append(Episode(task, skill, frozenset(skill.ids), 0, child_seed(seed, task.id)))
+        episodes.append(Episode(task, skill, frozenset(skill.ids), 0, child_seed(0, task.id)))
     rollouts = learner.run(episodes)
     wanted = [shop(world, task.id, set(probe.obeyed)) for task in tasks]
     taken = [[turn.argument for turn in rollout.turns] for rollout in rollouts]

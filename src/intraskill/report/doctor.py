@@ -4,12 +4,13 @@ import importlib
 import os
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from intraskill.config.config import Config
-from intraskill.config.learning import described, launched
 from intraskill.editor.trained import trained_editor
 from intraskill.method.errors import IntraSkillError
+from intraskill.rl.distributed.launch import described, launched
 from intraskill.rl.start import policy_directory
 from intraskill.rounds.setup import environment_of
 from intraskill.store.provenance import VERSIONED, version_of
@@ -104,12 +105,9 @@ def _disk(config: Config) -> Finding:
 
 
 def _vllm_server(config: Config, url: str) -> Finding:
-    from intraskill.rl.engines.stateless import SamplingSettings
-    from intraskill.rl.engines.vllm_server import ServerSettings, VllmClient
+    from intraskill.rl.engines.vllm_server import VllmClient
 
-    options = config.rollout.vllm
-    settings = ServerSettings(options.served_model, options.version, options.api_key_env, patience_s=3.0)
-    client = VllmClient(url, settings, SamplingSettings(stop_id=-1, max_context=config.rollout.max_context))
+    client = VllmClient(url, replace(config.rollout, vllm=replace(config.rollout.vllm, patience_s=3.0)))
     try:
         return True, f"{client.name} serves {client.admit()}"
     except IntraSkillError as error:

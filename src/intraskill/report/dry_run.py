@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from rich.table import Table
 
 from intraskill.config.config import Config
-from intraskill.config.learning import described, launched
 from intraskill.editor.trained import trained_editor
 from intraskill.environments.factories import call_of
 from intraskill.method.errors import counted
 from intraskill.method.tasks import SPLITS
+from intraskill.rl.distributed.launch import described, launched
 from intraskill.rounds.setup import environment_of
 from intraskill.rounds.sizes import check_sizes, limited
 from intraskill.store.provenance import draft_of

@@ -24,8 +24,8 @@ from intraskill.store.run_directory import file_hash
 FORMAT = "intraskill-checkpoint-1"
 SHARDED = "intraskill-checkpoint-sharded-1"
 MANIFEST = "manifest.json"
-WEIGHTS = "weights.safetensors"
-OPTIMIZER = "optimizer.safetensors"
+_WEIGHTS = "weights.safetensors"
+_OPTIMIZER = "optimizer.safetensors"
 
 Parameters = Mapping[str, torch.nn.Parameter]
 
@@ -65,7 +65,7 @@ def save_checkpoint(
         for name, parameter in parameters.items()
         for key, value in optimizer.state.get(parameter, {}).items()
     }
-    files = {WEIGHTS: {name: p.data for name, p in parameters.items()}, OPTIMIZER: state}
+    files = {_WEIGHTS: {name: p.data for name, p in parameters.items()}, _OPTIMIZER: state}
     for name, tensors in files.items():
         save_file({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}, directory / name)
         _flush(directory / name)
@@ -100,11 +100,11 @@ def load_checkpoint(
     """
     manifest = read_manifest(directory, expected)
     if manifest["format"] == SHARDED:
-        read_shards(directory, parameters, optimizer, manifest)
+        _read_shards(directory, parameters, optimizer, manifest)
         return manifest
     check_files(directory, manifest["files"])
     try:
-        weights, state = load_file(directory / WEIGHTS), load_file(directory / OPTIMIZER)
+        weights, state = load_file(directory / _WEIGHTS), load_file(directory / _OPTIMIZER)
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f"{directory} cannot be read: {error}") from error
     shapes = {name: tuple(p.shape) for name, p in parameters.items()}
@@ -165,7 +165,7 @@ def _manifest(directory: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from error
     known = isinstance(manifest, dict) and manifest.get("format") in (FORMAT, SHARDED)
-    if not known or (manifest["format"] == FORMAT and set(manifest.get("files", ())) != {WEIGHTS, OPTIMIZER}):
+    if not known or (manifest["format"] == FORMAT and set(manifest.get("files", ())) != {_WEIGHTS, _OPTIMIZER}):
         raise CheckpointError(f"{path} is no manifest of format {FORMAT} or {SHARDED}")
     facts: dict[str, Any] = manifest
     return facts
@@ -176,7 +176,7 @@ def _flush(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def read_shards(
+def _read_shards(
     directory: Path, parameters: Parameters, optimizer: torch.optim.Optimizer, manifest: Mapping[str, Any]
 ) -> None:
     """Put a sharded checkpoint together in one process.

@@ -1,12 +1,11 @@
 """Log-probabilities of sampled tokens under the current weights, with gradients.
 
-Only hidden states that predict a sampled token reach the head: there is no (T, V) tensor for the others. Three layouts
-give the same numbers: a right-padded batch; a shared prefix that is forwarded once for all rollouts of a group, which
-the group-consistent context makes possible (method §5.1); and a tree of tokens, which shares what rollouts have in
-common beyond the prompt, too, and puts several groups side by side.
+Only hidden states that predict a sampled token reach the head: there is no (T, V) tensor for the others. Two layouts
+give the same numbers: a right-padded batch, and a shared prefix that is forwarded once for all rollouts of a group,
+which the group-consistent context makes possible (method §5.1).
 
 Shape letters: B rollouts, T tokens after the prompt, S sampled tokens of a row (padded), n sampled tokens in all,
-u different ones, P prompt tokens, N nodes of a tree (padded), D hidden width, V vocabulary, W bytes of a packed set.
+P prompt tokens, D hidden width, V vocabulary, W bytes of a packed set.
 """
 
 import copy
@@ -24,12 +23,11 @@ from transformers.cache_utils import DynamicLayer, LinearAttentionLayer
 from intraskill.method.errors import ConfigError, offenders
 from intraskill.method.rollouts import Rollout
 from intraskill.rl.engines.constrained import unpacked
-from intraskill.rl.micro_batches import Layout, by_prompt
+from intraskill.rl.micro_batches import Layout
 from intraskill.rl.policy import Policy
-from intraskill.rl.prefix_tree import PrefixTree, prefix_tree, visible
 
 
-class ForkableState(LinearAttentionLayer):  # type: ignore[misc]  # transformers is untyped
+class _ForkableState(LinearAttentionLayer):  # type: ignore[misc]  # transformers is untyped
     """Convolution and recurrent states of one linear-attention layer, never overwritten."""
 
     def update_conv_state(
@@ -74,13 +72,13 @@ def prefix_cache(config: Any) -> DynamicCache:
             f"no prefix can be shared of what this model caches, {offenders(odd)}; set grpo.shared_prefix=false"
         )
     cache.layers = [
-        ForkableState(layer.number_of_states) if type(layer) is LinearAttentionLayer else layer
+        _ForkableState(layer.number_of_states) if type(layer) is LinearAttentionLayer else layer
         for layer in cache.layers
     ]
     return cache
 
 
-def forked(layer: Any, repeats: int) -> Any:
+def _forked(layer: Any, repeats: int) -> Any:
     """Return a cache layer that starts from what this one holds, ``repeats`` times; the two then grow apart."""
     fork = copy.copy(layer)
     for name, held in vars(layer).items():
@@ -98,14 +96,8 @@ def unshareable(cache: DynamicCache) -> list[str]:
     )
 
 
-def untreelike(config: Any) -> list[str]:
-    """Return the kinds of layers, such as recurrent ones, whose tokens cannot stand beside another branch's."""
-    layers = DynamicCache(config=config).layers
-    return sorted({type(layer).__name__ for layer in layers} - {DynamicLayer.__name__})
-
-
 @contextmanager
-def checkpointed_layers(backbone: Any, *, repeats: int = 1) -> Iterator[None]:
+def _checkpointed_layers(backbone: Any, repeats: int) -> Iterator[None]:
     """Within it, forward passes of this backbone keep only the input of each layer.
 
     Args:
@@ -130,10 +122,10 @@ def _checkpointed(original: Callable[..., Any], index: int, repeats: int, hidden
     cache = options.get("past_key_values")
     if cache is None:
         return checkpoint(original, hidden, use_reentrant=False, preserve_rng_state=False, **options)
-    before = forked(cache.layers[index], 1)
+    before = _forked(cache.layers[index], 1)
 
     def run(hidden: torch.Tensor) -> Any:
-        cache.layers[index] = forked(before, repeats)
+        cache.layers[index] = _forked(before, repeats)
         try:
             return original(hidden, **options)
         finally:
@@ -167,7 +159,7 @@ class TokenLogprobs:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class _Rows:
     """How the head scores n hidden states.
 
     Attributes:
@@ -190,9 +182,9 @@ def batch_logprobs(
     policy: Policy,
     rollouts: Sequence[Rollout],
     *,
-    temperature: float = 1.0,
-    layout: Layout = "dense",
-    checkpoint_activations: bool = False,
+    temperature: float,
+    layout: Layout,
+    checkpoint_activations: bool,
     allowed: torch.Tensor | None = None,
     entropy_gradient: bool = False,
 ) -> TokenLogprobs:
@@ -215,19 +207,12 @@ def batch_logprobs(
         raise ValueError(f"rollouts without a sampled token, {offenders(silent)}")
     device = policy.device
     counts = torch.tensor([sum(rollout.loss_mask) for rollout in rollouts])
-    if layout == "tree":
-        hidden, target_u, index_n = _tree_hidden(policy, rollouts, checkpoint_activations)
-        if allowed is not None:
-            allowed = allowed[_first_of_each(index_n)]
-        logprobs_u, entropy_u = _head(policy, hidden, target_u, temperature, Rows(allowed, entropy_gradient))
-        logprobs_n, entropy_n = logprobs_u[index_n], entropy_u[index_n]
-    else:
-        forward = _shared_hidden if layout == "prefix" else _dense_hidden
-        hidden = forward(policy, rollouts, checkpoint_activations)
-        targets = [t for r in rollouts for t, kept in zip(r.token_ids, r.loss_mask, strict=True) if kept]
-        logprobs_n, entropy_n = _head(
-            policy, hidden, torch.tensor(targets, device=device), temperature, Rows(allowed, entropy_gradient)
-        )
+    forward = _shared_hidden if layout == "prefix" else _dense_hidden
+    hidden = forward(policy, rollouts, checkpoint_activations)
+    targets = [t for r in rollouts for t, kept in zip(r.token_ids, r.loss_mask, strict=True) if kept]
+    logprobs_n, entropy_n = _head(
+        policy, hidden, torch.tensor(targets, device=device), temperature, _Rows(allowed, entropy_gradient)
+    )
     mask = (torch.arange(int(counts.max())) < counts[:, None]).to(device)
     blank = torch.zeros(mask.shape, dtype=logprobs_n.dtype, device=device)
     return TokenLogprobs(
@@ -240,7 +225,7 @@ def _dense_hidden(policy: Policy, rollouts: Sequence[Rollout], checkpoints: bool
     device = policy.device
     # The last token predicts nothing that was sampled, so it is not forwarded.
     rows = [(*rollout.prompt_ids, *rollout.token_ids)[:-1] for rollout in rollouts]
-    with _recomputed(policy, checkpoints):
+    with _recomputed(policy, checkpoints, 1):
         hidden = policy.backbone(input_ids=_padded(rows, device), use_cache=False).last_hidden_state
     row_n, offset_n = _sampled_positions(rollouts, device)
     start = torch.tensor([len(rollout.prompt_ids) - 1 for rollout in rollouts], device=device)
@@ -256,7 +241,7 @@ def _shared_hidden(policy: Policy, rollouts: Sequence[Rollout], checkpoints: boo
     device = policy.device
     prefix = torch.tensor([prompts.pop()], device=device)
     cache = prefix_cache(policy.causal.config)
-    with _recomputed(policy, checkpoints):
+    with _recomputed(policy, checkpoints, 1):
         hidden = policy.backbone(input_ids=prefix, past_key_values=cache, use_cache=True).last_hidden_state[:, -1:]
     hidden = hidden.expand(len(rollouts), -1, -1)
     rows = [rollout.token_ids[:-1] for rollout in rollouts]
@@ -271,66 +256,17 @@ def _shared_hidden(policy: Policy, rollouts: Sequence[Rollout], checkpoints: boo
     return picked
 
 
-def _tree_hidden(
-    policy: Policy, rollouts: Sequence[Rollout], checkpoints: bool
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Hidden states (u, D) and targets (u,) of the different sampled tokens, and which of them each of (n,) is."""
-    if odd := untreelike(policy.causal.config):
-        raise ConfigError(
-            f"no tree can be made of what this model caches, {offenders(odd)}; set grpo.prefix_tree=false"
-        )
-    groups = list(by_prompt(rollouts).values())
-    # The last token predicts nothing that was sampled, so it is not forwarded.
-    trees = [prefix_tree([(*rollouts[i].prompt_ids, *rollouts[i].token_ids)[:-1] for i in group]) for group in groups]
-    place = {i: (row, trees[row].paths[k]) for row, group in enumerate(groups) for k, i in enumerate(group)}
-    found: dict[tuple[int, int, int], int] = {}
-    index_n: list[int] = []
-    for i, rollout in enumerate(rollouts):
-        row, path = place[i]
-        for at, (token, kept) in enumerate(zip(rollout.token_ids, rollout.loss_mask, strict=True)):
-            if kept:
-                key = (row, path[len(rollout.prompt_ids) - 1 + at], token)
-                index_n.append(found.setdefault(key, len(found)))
-    with _recomputed(policy, checkpoints):
-        hidden = _forward_trees(policy, trees)
-    row_u, node_u, target_u = torch.tensor(list(found), device=policy.device).T
-    return hidden[row_u, node_u], target_u, torch.tensor(index_n, device=policy.device)
-
-
-def _first_of_each(index_n: torch.Tensor) -> torch.Tensor:
-    """Where each of 0, 1, … (u,) stands first in (n,); they are numbered in order of appearance."""
-    first: dict[int, int] = {}
-    for at, index in enumerate(index_n.tolist()):
-        first.setdefault(index, at)
-    return torch.tensor(list(first.values()))
-
-
-def _forward_trees(policy: Policy, trees: Sequence[PrefixTree]) -> torch.Tensor:
-    """Hidden states (trees, N, D) of all nodes."""
-    device, dtype = policy.device, policy.causal.dtype
-    width = max(len(tree.tokens) for tree in trees)
-    seen = torch.stack([visible(tree, width) for tree in trees])[:, None].to(device)
-    mask = torch.zeros(seen.shape, dtype=dtype, device=device).masked_fill_(~seen, torch.finfo(dtype).min)
-    hidden: torch.Tensor = policy.backbone(
-        input_ids=_padded([tree.tokens for tree in trees], device),
-        position_ids=_padded([tree.depths for tree in trees], device),
-        attention_mask=mask,
-        use_cache=False,
-    ).last_hidden_state
-    return hidden
-
-
-def _recomputed(policy: Policy, checkpoints: bool, repeats: int = 1) -> AbstractContextManager[None]:
-    return checkpointed_layers(policy.backbone, repeats=repeats) if checkpoints else nullcontext()
+def _recomputed(policy: Policy, checkpoints: bool, repeats: int) -> AbstractContextManager[None]:
+    return _checkpointed_layers(policy.backbone, repeats) if checkpoints else nullcontext()
 
 
 def _head(
-    policy: Policy, hidden_nD: torch.Tensor, target_n: torch.Tensor, temperature: float, rows: Rows
+    policy: Policy, hidden_nD: torch.Tensor, target_n: torch.Tensor, temperature: float, rows: _Rows
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Log-probability and entropy (n,) of each target; a large (n, V) never exists, forward or backward."""
     head = policy.head
     if rows.allowed is not None:
-        rows = Rows(rows.allowed.to(hidden_nD.device), rows.entropy_gradient)
+        rows = _Rows(rows.allowed.to(hidden_nD.device), rows.entropy_gradient)
     if len(target_n) * head.weight.shape[0] <= _LOGITS_AT_ONCE:
         return _score(head, hidden_nD, target_n, temperature, rows)
     if type(head) is torch.nn.Linear and rows.allowed is None and not rows.entropy_gradient:
@@ -341,14 +277,16 @@ def _head(
     hiddens, targets = torch.split(hidden_nD, piece), torch.split(target_n, piece)
     sets = [None] * len(targets) if rows.allowed is None else torch.split(rows.allowed, piece)
     parts = [
-        checkpoint(_score, head, hidden, target, temperature, Rows(allowed, rows.entropy_gradient), use_reentrant=False)
+        checkpoint(
+            _score, head, hidden, target, temperature, _Rows(allowed, rows.entropy_gradient), use_reentrant=False
+        )
         for hidden, target, allowed in zip(hiddens, targets, sets, strict=True)
     ]
     return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
 
 
 def _score(
-    head: torch.nn.Module, hidden_nD: torch.Tensor, target_n: torch.Tensor, temperature: float, rows: Rows
+    head: torch.nn.Module, hidden_nD: torch.Tensor, target_n: torch.Tensor, temperature: float, rows: _Rows
 ) -> tuple[torch.Tensor, torch.Tensor]:
     logits = head(hidden_nD).float() / temperature
     if rows.allowed is not None:

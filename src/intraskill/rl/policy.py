@@ -16,6 +16,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from intraskill.config.learning import PolicyConfig
 from intraskill.method.errors import CheckpointError, ConfigError
 from intraskill.method.randomness import child_seed, content_hash
 
@@ -62,7 +63,7 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LoraSettings:
-    """A LoRA adapter on every linear layer (``target_modules``), with frozen weights below.
+    """A LoRA adapter on some linear layers (``target_modules``), with frozen weights below.
 
     Attributes:
         rank: rank of the update.
@@ -70,9 +71,17 @@ class LoraSettings:
         target_modules: names of the adapted modules, or ``all-linear``.
     """
 
-    rank: int = 16
-    alpha: int = 32
-    target_modules: str | tuple[str, ...] = "all-linear"
+    rank: int
+    alpha: int
+    target_modules: str | tuple[str, ...]
+
+
+def lora_of(policy: PolicyConfig) -> LoraSettings | None:
+    """Return the adapter that the config asks for, or ``None`` when all weights are trained."""
+    if not policy.lora_rank:
+        return None
+    targets = tuple(policy.lora_targets)
+    return LoraSettings(policy.lora_rank, policy.lora_alpha, targets[0] if targets == ("all-linear",) else targets)
 
 
 class Policy:

@@ -12,12 +12,12 @@ from typing import Generic, TypeVar
 
 import torch
 
-Model = TypeVar("Model", bound=torch.nn.Module)
-Part = TypeVar("Part")
-Result = TypeVar("Result")
+_Model = TypeVar("_Model", bound=torch.nn.Module)
+_Part = TypeVar("_Part")
+_Result = TypeVar("_Result")
 
 
-class Replicas(Generic[Model]):
+class Replicas(Generic[_Model]):
     """``count`` replicas of a model; the first one is the model itself.
 
     Args:
@@ -25,17 +25,17 @@ class Replicas(Generic[Model]):
         count: threads, ≥ 1.
     """
 
-    def __init__(self, model: Model, count: int) -> None:
-        self.models: list[Model] = [model, *(copy.deepcopy(model) for _ in range(count - 1))]
+    def __init__(self, model: _Model, count: int) -> None:
+        self.models: list[_Model] = [model, *(copy.deepcopy(model) for _ in range(count - 1))]
         for replica in self.models[1:]:
             for own, shared in zip(replica.parameters(), model.parameters(), strict=True):
                 own.data = shared.data
         self._pool = ThreadPoolExecutor(count)
 
-    def map(self, work: Callable[[int, Part], Result], parts: Sequence[Part]) -> list[Result]:
+    def map(self, work: Callable[[int, _Part], _Result], parts: Sequence[_Part]) -> list[_Result]:
         """Run ``work(k mod count, part_k)``, backward included; return results in order and gather the gradients."""
 
-        def share(index: int) -> list[Result]:
+        def share(index: int) -> list[_Result]:
             return [work(index, part) for part in parts[index :: len(self.models)]]
 
         shares = list(self._pool.map(share, range(len(self.models))))

@@ -9,31 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
+from intraskill.config.learning import RolloutConfig
 from intraskill.environments.protocol import Environment, Opening, Outcome, Session, boundary
 from intraskill.method.randomness import child_seed
 from intraskill.method.rollouts import Episode, Rollout, Turn
 from intraskill.rl.chat import ChatCodec
 from intraskill.rl.engines.constrained import Constraint, Guide
 from intraskill.rl.policy import Conversations, Engine, Generation
-
-
-@dataclass(frozen=True, slots=True)
-class RolloutLimits:
-    """Limits of one episode.
-
-    Attributes:
-        max_turns: actions.
-        max_new_tokens: tokens of one action.
-        max_context: tokens of prompt and everything after it.
-        rollout_batch: episodes that run in one batch.
-        workers: batches that run at once, each in a thread.
-    """
-
-    max_turns: int = 10
-    max_new_tokens: int = 32
-    max_context: int = 2048
-    rollout_batch: int = 64
-    workers: int = 1
 
 
 class _Guidable(Conversations, Protocol):
@@ -82,41 +64,43 @@ class _Live:
         return self.call(lambda session: session.terminate(reason))
 
 
+def in_batches(
+    run: Callable[[Sequence[Episode]], Sequence[Rollout]], episodes: Sequence[Episode], size: int, workers: int
+) -> tuple[Rollout, ...]:
+    """Cut episodes into batches of ``size`` and run ``workers`` of them at once, each in a thread; keep the order."""
+    batches = [episodes[first : first + size] for first in range(0, len(episodes), size)]
+    with ThreadPoolExecutor(workers) as pool:
+        return tuple(rollout for batch in pool.map(run, batches) for rollout in batch)
+
+
 def run_episodes(
     episodes: Sequence[Episode],
     env: Environment,
     engine: Engine,
     codec: ChatCodec,
-    limits: RolloutLimits,
-    checkpoint: str = "",
+    limits: RolloutConfig,
+    checkpoint: str,
     constraint: Constraint | None = None,
 ) -> tuple[Rollout, ...]:
-    """Run every episode and return its rollout, in order.
+    """Run a batch of episodes and return their rollouts, in order.
 
     The token ids of a rollout are only appended to: the policy's tokens as sampled, and each observation's suffix.
 
     Args:
-        episodes: what to run; equal prompts (a group) share their prefill when they run in the same batch.
+        episodes: what to run; equal prompts (a group) share their prefill.
         env: opens one session per episode.
         engine: samples the actions.
         codec: text to token ids.
-        limits: limits of one episode.
+        limits: ``max_turns``, ``max_new_tokens`` and ``max_context`` of each episode.
         checkpoint: hash of the weights that the engine serves.
         constraint: restricts every action to what its page admits; the engine must be able to.
     """
-
-    def run(batch: Sequence[Episode]) -> list[Rollout]:
-        lives = [_Live(episode) for episode in batch]
-        prompts: dict[tuple[str, str], tuple[int, ...]] = {}
-        for live in lives:
-            _open(live, env, codec, prompts)
-        _run_batch([live for live in lives if not live.over], engine, codec, limits, constraint)
-        return [_rollout(live, checkpoint) for live in lives]
-
-    size = limits.rollout_batch
-    batches = [episodes[first : first + size] for first in range(0, len(episodes), size)]
-    with ThreadPoolExecutor(limits.workers) as pool:
-        return tuple(rollout for finished in pool.map(run, batches) for rollout in finished)
+    lives = [_Live(episode) for episode in episodes]
+    prompts: dict[tuple[str, str], tuple[int, ...]] = {}
+    for live in lives:
+        _open(live, env, codec, prompts)
+    _play([live for live in lives if not live.over], engine, codec, limits, constraint)
+    return tuple(_rollout(live, checkpoint) for live in lives)
 
 
 def _open(live: _Live, env: Environment, codec: ChatCodec, known: dict[tuple[str, str], tuple[int, ...]]) -> None:
@@ -135,9 +119,10 @@ def _open(live: _Live, env: Environment, codec: ChatCodec, known: dict[tuple[str
     live.prompt_ids = known[text]
 
 
-def _run_batch(
-    lives: Sequence[_Live], engine: Engine, codec: ChatCodec, limits: RolloutLimits, constraint: Constraint | None
+def _play(
+    lives: Sequence[_Live], engine: Engine, codec: ChatCodec, limits: RolloutConfig, constraint: Constraint | None
 ) -> None:
+    """Let all rows act, then all environments answer, until every episode is over."""
     conversations = engine.open([live.prompt_ids for live in lives])
     rows = dict(enumerate(lives))
     turn = 0

@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from intraskill.config.config import Config
-from intraskill.config.learning import LossKind, SelfCheck, TrainerSettings, launched, strategy_of
 from intraskill.config.shipped import POLICIES
 from intraskill.environments.protocol import Environment, language_of, own_learner
 from intraskill.method.errors import ConfigError, RankError
+from intraskill.rl.distributed.launch import launched, strategy_of
 from intraskill.rl.learner import Learner
 from intraskill.store.metrics import Monitor
 
 if TYPE_CHECKING:
     from intraskill.rl.policy import Engine, Policy
 
-SHIPPED_POLICIES = ("tiny", "tiny_editor")
-Led = TypeVar("Led")
+_SHIPPED_POLICIES = ("tiny", "tiny_editor")
+_Led = TypeVar("_Led")
 
 
 def learner_of(config: Config, environment: Environment) -> Learner:
@@ -53,13 +53,13 @@ def _torch_learner(config: Config, environment: Environment) -> Learner:
 
     rollout, ranks = config.rollout, present()
     refuse_engine(rollout.engine, ranks)
-    loaded, settings = start_policy(config), trainer_settings(config)
-    together = together_of(ranks, loaded, settings)
+    loaded = start_policy(config)
+    together = together_of(ranks, loaded, config)
     engine: Engine | None = None
     if rollout.engine != "torch":
         directory = policy_directory(config.policy.path)
         engine = NoEngine() if ranks and ranks.rank else vllm_engine_of(rollout, loaded, directory)
-    local = TorchLearner(loaded, environment, settings, engine=engine, together=together)
+    local = TorchLearner(loaded, environment, config, engine=engine, together=together)
     return local if ranks is None else led(local, ranks, elsewhere=rollout.engine != "torch")
 
 
@@ -75,16 +75,13 @@ def start_policy(config: Config) -> "Policy":
     from transformers.utils import logging
 
     from intraskill.rl.distributed.group import device_of, present
-    from intraskill.rl.policy import LoraSettings, load_policy
+    from intraskill.rl.policy import load_policy, lora_of
 
     logging.disable_progress_bar()
     torch.set_num_threads(config.threads)
-    policy, lora = config.policy, None
-    if policy.lora_rank:
-        targets = tuple(policy.lora_targets)
-        lora = LoraSettings(policy.lora_rank, policy.lora_alpha, targets[0] if targets == ("all-linear",) else targets)
+    policy = config.policy
     device = device_of(policy.device, present())
-    return load_policy(directory, lora=lora, device=device, dtype=getattr(torch, policy.dtype))
+    return load_policy(directory, lora=lora_of(policy), device=device, dtype=getattr(torch, policy.dtype))
 
 
 def policy_directory(path: str) -> Path:
@@ -93,7 +90,7 @@ def policy_directory(path: str) -> Path:
     Raises:
         ConfigError: when there is none.
     """
-    directory = POLICIES / path if path in SHIPPED_POLICIES else Path(path)
+    directory = POLICIES / path if path in _SHIPPED_POLICIES else Path(path)
     if not directory.is_dir():
         raise ConfigError(
             f"policy.path={path}: {directory} is not a directory; give one that holds config.json, or let "
@@ -102,42 +99,12 @@ def policy_directory(path: str) -> Path:
     return directory
 
 
-def trainer_settings(config: Config) -> TrainerSettings:
-    """Translate the config into the trainer's own settings."""
-    grpo, rollout = config.grpo, config.rollout
-    return TrainerSettings(
-        lr=grpo.lr,
-        weight_decay=grpo.weight_decay,
-        max_grad_norm=grpo.max_grad_norm,
-        warmup_steps=grpo.warmup_steps,
-        loss=cast(LossKind, grpo.loss),
-        epsilon_low=grpo.clip_low,
-        epsilon_high=grpo.clip_high,
-        beta=grpo.kl_beta,
-        entropy_coef=grpo.entropy_coef,
-        updates_per_batch=grpo.updates_per_batch,
-        token_budget=grpo.micro_batch_tokens,
-        shared_prefix=grpo.shared_prefix,
-        prefix_tree=grpo.prefix_tree,
-        self_check=cast(SelfCheck, grpo.self_check),
-        checkpoint_activations=grpo.checkpoint_activations,
-        temperature=rollout.temperature,
-        max_turns=rollout.max_turns,
-        max_new_tokens=rollout.max_new_tokens,
-        max_context=rollout.max_context,
-        constrained=rollout.constrained,
-        rollout_batch=-(-rollout.batch // (config.workers * launched().size)),
-        workers=config.workers,
-        mismatch_cap=grpo.mismatch_cap,
-    )
-
-
 def run_together(
     config: Config,
-    lead: Callable[[Config, Monitor | None], Led],
+    lead: Callable[[Config, Monitor | None], _Led],
     environment_of: Callable[[Config], Environment],
     monitor: Monitor | None = None,
-) -> Led | None:
+) -> _Led | None:
     """Run a training, or what is left of it; return what it returns on rank 0 and nothing on the others.
 
     Args:

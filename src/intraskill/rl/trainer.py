@@ -2,7 +2,7 @@
 
 import copy
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from intraskill.config.learning import TrainerSettings
+from intraskill.config.config import Config
 from intraskill.environments.protocol import Environment, system_of
 from intraskill.method.errors import ConfigError, NothingToLearnError, offenders
 from intraskill.method.randomness import content_hash
@@ -23,7 +23,6 @@ from intraskill.rl.engines.torch_engine import TorchEngine
 from intraskill.rl.logprobs import TokenLogprobs, batch_logprobs, sampled_logprobs
 from intraskill.rl.losses import (
     BatchTotals,
-    Objective,
     clipped_tokens,
     group_advantages,
     mismatch_weights,
@@ -33,8 +32,11 @@ from intraskill.rl.losses import (
 from intraskill.rl.micro_batches import Layout, micro_batches
 from intraskill.rl.policy import Engine, Policy
 from intraskill.rl.replicas import Replicas
-from intraskill.rl.rollout import RolloutLimits, run_episodes
+from intraskill.rl.rollout import in_batches, run_episodes
 from intraskill.rl.self_check import PrefixWarning, probe
+
+_BETAS = (0.9, 0.95)
+"""Moment decays of AdamW."""
 
 
 @dataclass(slots=True)
@@ -65,7 +67,7 @@ class Updater:
 
     Args:
         policy: what is trained.
-        settings: every option.
+        config: its sections ``grpo`` and ``rollout``, and ``workers``.
         constraint: what restricted the sampling, if anything; log-probabilities are renormalised over the same tokens.
         together: how the update is shared among processes.
 
@@ -78,25 +80,22 @@ class Updater:
     def __init__(
         self,
         policy: Policy,
-        settings: TrainerSettings,
+        config: Config,
         constraint: Constraint | None = None,
         together: Alone | None = None,
     ) -> None:
-        s = settings
+        self.policy, self.grpo, self.rollout = policy, config.grpo, config.rollout
         self.together = together or Alone()
-        longest = min(s.max_turns * s.max_new_tokens, s.max_context)
-        self.policy, self.settings = policy, settings
         self._constraint = constraint
         self.optimizer = torch.optim.AdamW(
-            list(policy.trainable().values()), lr=s.lr, betas=s.betas, weight_decay=s.weight_decay
+            list(policy.trainable().values()), lr=self.grpo.lr, betas=_BETAS, weight_decay=self.grpo.weight_decay
         )
         self.steps = 0
-        self.layout: Layout = ("tree" if s.prefix_tree else "prefix") if s.shared_prefix else "dense"
+        self.layout: Layout = "prefix" if self.grpo.shared_prefix else "dense"
         self.fallback = ""
-        self._to_check = self.layout != "dense" and s.self_check != "off"
-        self._objective = Objective(s.loss, s.epsilon_low, s.epsilon_high, s.beta, s.mismatch_cap, longest)
-        self._reference = _reference_of(policy) if s.beta else None
-        self._replicas = Replicas(policy.model, s.workers)
+        self._to_check = self.layout != "dense" and self.grpo.self_check != "off"
+        self._reference = _reference_of(policy) if self.grpo.kl_beta else None
+        self._replicas = Replicas(policy.model, config.workers)
         self._policies = [policy, *(Policy(m, policy.tokenizer, policy.identity) for m in self._replicas.models[1:])]
 
     def update(self, groups: Sequence[GroupResult]) -> dict[str, Any]:
@@ -113,7 +112,7 @@ class Updater:
         fell_back = self._to_check and self._falls_back(batch)
         metrics: dict[str, Any] = {}
         old: list[torch.Tensor] = []
-        for _ in range(self.settings.updates_per_batch):
+        for _ in range(self.grpo.updates_per_batch):
             metrics = self._step(batch, old)
         metrics["train/zero_variance_groups"] = float(batch.zero_variance)
         metrics["train/fault_rollouts"] = float(sum(r.fault is not None for g in groups for r in g.rollouts))
@@ -129,26 +128,25 @@ class Updater:
 
     def _falls_back(self, batch: _Batch) -> bool:
         """Compare the layout with the dense one, once; on disagreement cut the batch anew for the dense one."""
-        s = self.settings
         self._to_check = False
-        found = self.together.disagreement(
+        difference = self.together.disagreement(
             self.policy,
             probe(batch.rollouts),
             self.layout,
-            temperature=s.temperature,
-            checkpoint_activations=s.checkpoint_activations,
+            temperature=self.rollout.temperature,
+            checkpoint_activations=self.grpo.checkpoint_activations,
         )
-        if found is None:
+        if difference is None:
             return False
-        if s.self_check == "error":
-            raise ConfigError(f"grpo.shared_prefix failed its self-check: {found}; set grpo.shared_prefix=false")
-        self.fall_back(f"grpo.shared_prefix is off, every rollout is forwarded whole: {found}")
+        if self.grpo.self_check == "error":
+            raise ConfigError(f"grpo.shared_prefix failed its self-check: {difference}; set grpo.shared_prefix=false")
+        self.fall_back(f"grpo.shared_prefix is off, every rollout is forwarded whole: {difference}")
         batch.micro, batch.idle = self._own(batch.rollouts)
         return True
 
     def _own(self, rollouts: Sequence[Rollout]) -> tuple[list[list[int]], int]:
         """Cut all micro-batches and return those of this process, and how many of them are idle."""
-        every = micro_batches(rollouts, self.settings.token_budget, layout=self.layout, parts=self.together.parts)
+        every = micro_batches(rollouts, self.grpo.micro_batch_tokens, layout=self.layout, parts=self.together.parts)
         own, idle = self.together.deal([forwarded_tokens(rollouts, members, self.layout) for members in every])
         return [every[index] for index in own], idle
 
@@ -160,7 +158,7 @@ class Updater:
             valid = [r for r in result.rollouts if r.reward is not None and any(r.loss_mask)]
             if len({r.prompt_ids for r in valid}) > 1:
                 raise ValueError(f"group {result.group.id}: its rollouts do not share one prompt (method §5.1)")
-            values = group_advantages([r.reward for r in valid if r.reward is not None], self._objective.loss)
+            values = group_advantages([r.reward for r in valid if r.reward is not None], self.grpo.loss)
             if not any(values):
                 zero_variance += 1
                 continue
@@ -173,7 +171,8 @@ class Updater:
                 f"rollouts were scored; faults, {offenders(faults)}"
             )
         micro, idle = self._own(rollouts)
-        totals = BatchTotals(len(rollouts), sum(sum(r.loss_mask) for r in rollouts))
+        longest = min(self.rollout.max_turns * self.rollout.max_new_tokens, self.rollout.max_context)
+        totals = BatchTotals(len(rollouts), sum(sum(r.loss_mask) for r in rollouts), longest)
         return _Batch(rollouts, advantages, micro, idle, totals, zero_variance)
 
     def _step(self, batch: _Batch, old: list[torch.Tensor]) -> dict[str, float]:
@@ -202,23 +201,20 @@ class Updater:
 
     def _backward(self, replica: int, batch: _Batch, index: int, old: list[torch.Tensor]) -> _Part:
         """Backpropagate one micro-batch through one replica; ``old`` is empty before the first optimizer step."""
-        policy, members = self._policies[replica], batch.micro[index]
+        policy, members, grpo = self._policies[replica], batch.micro[index], self.grpo
         part = [batch.rollouts[i] for i in members]
         scored = self._logprobs(policy, part)
         now = scored.logprobs.detach()
         before = old[index] if old else now
         advantages = torch.tensor([batch.advantages[i] for i in members], device=policy.device)
         sampled = sampled_logprobs(part, policy.device)
-        objective = self._objective
-        weights = mismatch_weights(before, sampled, objective.mismatch_cap) if objective.mismatch_cap else None
-        reference = self._reference_logprobs(policy, part) if objective.beta else None
-        losses = token_losses(
-            objective, scored.logprobs, before, advantages, weights_BS=weights, reference_BS=reference
-        )
-        loss = reduce_losses(objective, losses, scored.mask, batch.totals)
-        if self.settings.entropy_coef:
+        weights = mismatch_weights(before, sampled, grpo.mismatch_cap) if grpo.mismatch_cap else None
+        reference = self._reference_logprobs(policy, part) if grpo.kl_beta else None
+        losses = token_losses(grpo, scored.logprobs, before, advantages, weights_BS=weights, reference_BS=reference)
+        loss = reduce_losses(grpo, losses, scored.mask, batch.totals)
+        if grpo.entropy_coef:
             share = (scored.entropy * scored.mask).sum() / batch.totals.tokens
-            loss = loss - self.settings.entropy_coef * share
+            loss = loss - grpo.entropy_coef * share
         idle = index >= len(batch.micro) - batch.idle
         (loss * (0.0 if idle else self.together.scale)).backward()
         if idle:
@@ -226,7 +222,7 @@ class Updater:
         sums = {
             "loss": loss.item(),
             "entropy": float((scored.entropy.detach() * scored.mask).sum()),
-            "clipped": float((clipped_tokens(objective, now, before, advantages) * scored.mask).sum()),
+            "clipped": float((clipped_tokens(grpo, now, before, advantages) * scored.mask).sum()),
             "gap": float(((before - sampled).abs() * scored.mask).sum()),
         }
         return _Part(sums, now)
@@ -235,28 +231,27 @@ class Updater:
         """Sum over processes, clip, warm up, step; return the gradient norm before clipping."""
         parameters = list(self.policy.trainable().values())
         self.together.sum_gradients(parameters)
-        norm = float(whole(torch.nn.utils.clip_grad_norm_(parameters, self.settings.max_grad_norm)))
+        norm = float(whole(torch.nn.utils.clip_grad_norm_(parameters, self.grpo.max_grad_norm)))
         if not norm < float("inf"):
             self.optimizer.zero_grad(set_to_none=True)
             raise NothingToLearnError(f"the gradient norm is {norm}; lower lr or look for broken log-probabilities")
-        warm = min(1.0, (self.steps + 1) / max(self.settings.warmup_steps, 1))
+        warm = min(1.0, (self.steps + 1) / max(self.grpo.warmup_steps, 1))
         for group in self.optimizer.param_groups:
-            group["lr"] = self.settings.lr * warm
+            group["lr"] = self.grpo.lr * warm
         self.optimizer.step()
         self.steps += 1
         return norm
 
     def _logprobs(self, policy: Policy, rollouts: Sequence[Rollout]) -> TokenLogprobs:
-        s = self.settings
         return self.together.through(
             lambda: batch_logprobs(
                 policy,
                 rollouts,
-                temperature=s.temperature,
+                temperature=self.rollout.temperature,
                 layout=self.layout,
-                checkpoint_activations=s.checkpoint_activations,
+                checkpoint_activations=self.grpo.checkpoint_activations,
                 allowed=None if self._constraint is None else self._constraint.allowed(rollouts),
-                entropy_gradient=s.entropy_coef > 0,
+                entropy_gradient=self.grpo.entropy_coef > 0,
             )
         )
 
@@ -285,18 +280,13 @@ def _adapter_off(policy: Policy) -> Iterator[None]:
         yield
 
 
-__all__ = ["TorchLearner", "TrainerSettings"]
-
-
 class TorchLearner:
-    """A torch policy in an environment; implements `runtime.learner.Learner`.
+    """A torch policy in an environment; implements `rl.learner.Learner`.
 
     Args:
         policy: from `load_policy`.
         env: the environment.
-        settings: every option.
-        system: first sentence of every system message; the environment's own by default.
-        template_options: further variables of the chat template.
+        config: its sections ``grpo`` and ``rollout``, and ``workers``.
         engine: another engine than the torch one; `run` makes it serve the policy's current weights.
         together: how updates are shared among processes, each of which calls the same methods in the same order.
 
@@ -308,35 +298,32 @@ class TorchLearner:
         self,
         policy: Policy,
         env: Environment,
-        settings: TrainerSettings,
+        config: Config,
         *,
-        system: str | None = None,
-        template_options: Mapping[str, Any] | None = None,
         engine: Engine | None = None,
         together: Alone | None = None,
     ) -> None:
         longest = getattr(policy.causal.config, "max_position_embeddings", None)
-        if longest is not None and settings.max_context > longest:
-            raise ConfigError(f"max_context {settings.max_context} exceeds the model's {longest} positions")
-        self.policy, self.env, self.settings = policy, env, settings
-        self.codec = ChatCodec(
-            policy.tokenizer, env.tools, system=system_of(env) if system is None else system, options=template_options
-        )
+        rollout = config.rollout
+        if longest is not None and rollout.max_context > longest:
+            raise ConfigError(f"rollout.max_context={rollout.max_context} exceeds the model's {longest} positions")
+        self.policy, self.env, self.rollout = policy, env, rollout
+        self.codec = ChatCodec(policy.tokenizer, env.tools, system=system_of(env))
         self.engine = engine or TorchEngine(
             policy,
             stop_id=self.codec.stop_id,
-            temperature=settings.temperature,
-            max_new_tokens=settings.max_new_tokens,
+            temperature=rollout.temperature,
+            max_new_tokens=rollout.max_new_tokens,
         )
-        s = settings
         self._constraint = None
-        if s.constrained:
+        if rollout.constrained:
             if engine is not None:
                 raise ConfigError("rollout.constrained works with rollout.engine=torch only; set one of the two")
             self._constraint = Constraint(policy.tokenizer, policy.head.weight.shape[0], self.codec.stop_id)
-        self._limits = RolloutLimits(s.max_turns, s.max_new_tokens, s.max_context, s.rollout_batch, s.workers)
         self._together = together or Alone()
-        self._updater = Updater(policy, settings, self._constraint, self._together)
+        self._workers = config.workers
+        self._batch_size = -(-rollout.batch // (config.workers * self._together.parts))
+        self._updater = Updater(policy, config, self._constraint, self._together)
         self._frozen_hash = weights_hash(policy.frozen())
         self._checkpoint: str | None = None
         self._prefill_ratio = 0.0  # of the last `run` only, so that a resumed run logs the same
@@ -352,20 +339,24 @@ class TorchLearner:
     @property
     def conditions(self) -> dict[str, str]:
         """Hashes of sampling, prompt and environment: what a pair must have in common besides the weights."""
-        s = self.settings
-        restricted = ("constrained",) if s.constrained else ()
-        sampling = content_hash(s.temperature, "top_p", 1.0, s.max_turns, s.max_new_tokens, s.max_context, *restricted)
+        r = self.rollout
+        restricted = ("constrained",) if r.constrained else ()
+        sampling = content_hash(r.temperature, "top_p", 1.0, r.max_turns, r.max_new_tokens, r.max_context, *restricted)
         return {"sampling": sampling, "prompt": self.codec.hash, "environment": self.env.version}
 
     def run(self, episodes: Sequence[Episode]) -> tuple[Rollout, ...]:
         """Run every episode at the current weights, in order."""
         checkpoint = self.checkpoint
+
+        def run(batch: Sequence[Episode]) -> tuple[Rollout, ...]:
+            return run_episodes(
+                batch, self.env, self.engine, self.codec, self.rollout, checkpoint, constraint=self._constraint
+            )
+
         before = getattr(self.engine, "prefilled", 0)
         with self._together.gathered():
             self.engine.serve(checkpoint)
-            rollouts = run_episodes(
-                episodes, self.env, self.engine, self.codec, self._limits, checkpoint, constraint=self._constraint
-            )
+            rollouts = in_batches(run, episodes, self._batch_size, self._workers)
         self._prefill_ratio = (getattr(self.engine, "prefilled", 0) - before) / max(given_tokens(rollouts), 1)
         return rollouts
 

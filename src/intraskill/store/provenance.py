@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from intraskill.config.config import Config, flatten
+from intraskill.config.config import Config, flatten, without_retired
 from intraskill.config.proposing import WHERE_AND_HOW_MUCH
 from intraskill.config.shipped import CONFIGS, PACKAGE
 from intraskill.method.errors import ArtifactError, ConfigError, offenders
@@ -100,7 +100,8 @@ def claim(
         kept: glob patterns of what an earlier ``check`` may have left in a directory that nobody took.
 
     Raises:
-        ArtifactError: when the directory belongs to another plan, naming the keys that differ.
+        ArtifactError: when the directory belongs to another plan, naming the keys that differ. An option that this
+            version no longer has differs only if it asked for something else than this version does.
     """
     path = root / "plan.json"
     if root.exists() and not root.is_dir():
@@ -113,7 +114,7 @@ def claim(
         make_directory(root)
         write_json(path, {"plan": dict(plan), "about": dict(about)})
         return
-    found = plan_record(root)["plan"]
+    found = without_retired(plan_record(root)["plan"])
     keys = sorted(key for key in {*plan, *found} if plan.get(key) != found.get(key))
     if keys:
         differing = [f"{key}: {found.get(key)!r} there, {plan.get(key)!r} here" for key in keys]

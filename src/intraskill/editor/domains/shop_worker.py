@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from intraskill.config.learning import RolloutConfig
 from intraskill.editor.domain import Answer, Job, Query, Worker
 from intraskill.environments.protocol import boundary
 from intraskill.environments.shopworld import ShopWorld
@@ -17,7 +18,7 @@ from intraskill.method.errors import NothingToLearnError, counted
 from intraskill.method.randomness import Address, content_hash, shuffled
 from intraskill.method.rollouts import Episode, Rollout
 from intraskill.method.tasks import Split, Task
-from intraskill.rl.rollout import RolloutLimits, run_episodes
+from intraskill.rl.rollout import in_batches, run_episodes
 from intraskill.store.records import from_json, lean, to_json
 from intraskill.store.run_directory import PartialLog, file_hash, make_directory
 
@@ -182,8 +183,11 @@ class ShopWorker:
     def _play(self, seed: int, episodes: Sequence[Episode]) -> tuple[Rollout, ...]:
         engine, codec = self._loaded
         batch = -(-BATCH // self.workers)
-        limits = RolloutLimits(MAX_TURNS, MAX_NEW_TOKENS, MAX_CONTEXT, batch, self.workers)
-        return run_episodes(episodes, plain_shop(self.preset, seed), engine, codec, limits, self.version)
+        limits = RolloutConfig(max_turns=MAX_TURNS, max_new_tokens=MAX_NEW_TOKENS, max_context=MAX_CONTEXT)
+        shop, version = plain_shop(self.preset, seed), self.version
+        return in_batches(
+            lambda some: run_episodes(some, shop, engine, codec, limits, version), episodes, batch, self.workers
+        )
 
     @cached_property
     def _loaded(self) -> "tuple[TorchEngine, ChatCodec]":

@@ -25,7 +25,7 @@ from intraskill.rl.micro_batches import Layout, by_prompt
 from intraskill.rl.policy import Policy
 from intraskill.rl.self_check import disagreement
 
-BUCKET_BYTES = 2**26
+_BUCKET_BYTES = 2**26
 """Most bytes of gradients that one exchange copies."""
 
 
@@ -90,7 +90,7 @@ class Replicated(Alone):
         found = torch.tensor([p.grad is not None for p in parameters], dtype=torch.float32, device=parameters[0].device)
         dist.all_reduce(found)
         learning = [p for p, count in zip(parameters, found.tolist(), strict=True) if count]
-        for bucket in buckets(learning):
+        for bucket in _buckets(learning):
             flat = torch.cat([torch.zeros_like(p).view(-1) if p.grad is None else p.grad.reshape(-1) for p in bucket])
             dist.all_reduce(flat)
             for p, summed in zip(bucket, flat.split([p.numel() for p in bucket]), strict=True):
@@ -155,13 +155,13 @@ def forwarded_tokens(rollouts: Sequence[Rollout], members: Sequence[int], layout
     return float(suffixes + sum(map(len, by_prompt([rollouts[i] for i in members]))))
 
 
-def buckets(parameters: Sequence[torch.nn.Parameter]) -> Iterator[list[torch.nn.Parameter]]:
-    """Cut parameters into runs of one number type and at most `BUCKET_BYTES`, one parameter at least."""
+def _buckets(parameters: Sequence[torch.nn.Parameter]) -> Iterator[list[torch.nn.Parameter]]:
+    """Cut parameters into runs of one number type and at most `_BUCKET_BYTES`, one parameter at least."""
     run: list[torch.nn.Parameter] = []
     size = 0
     for p in parameters:
         bytes_of = p.numel() * p.element_size()
-        if run and (p.dtype != run[0].dtype or size + bytes_of > BUCKET_BYTES):
+        if run and (p.dtype != run[0].dtype or size + bytes_of > _BUCKET_BYTES):
             yield run
             run, size = [], 0
         run.append(p)

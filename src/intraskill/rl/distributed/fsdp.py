@@ -26,13 +26,13 @@ from intraskill.rl.checkpoints import (
 )
 from intraskill.rl.distributed.ddp import Replicated, dealt
 from intraskill.rl.distributed.group import Ranks, same
-from intraskill.rl.logprobs import TokenLogprobs, batch_logprobs, unshareable, untreelike
+from intraskill.rl.logprobs import TokenLogprobs, batch_logprobs, unshareable
 from intraskill.rl.micro_batches import Layout
 from intraskill.rl.policy import Policy
 from intraskill.rl.self_check import verdict
 from intraskill.store.run_directory import file_hash
 
-Tensors = tuple[torch.Tensor, ...]
+_Tensors = tuple[torch.Tensor, ...]
 
 
 class _Through(torch.nn.Module):
@@ -42,7 +42,7 @@ class _Through(torch.nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, work: Callable[[], Tensors]) -> Tensors:
+    def forward(self, work: Callable[[], _Tensors]) -> _Tensors:
         return work()
 
 
@@ -78,7 +78,7 @@ class Sharded(Replicated):
     def through(self, score: Callable[[], TokenLogprobs]) -> TokenLogprobs:
         """Run a forward pass; its backward pass leaves each process its part of the summed gradient."""
 
-        def work() -> Tensors:
+        def work() -> _Tensors:
             found = score()
             return found.logprobs, found.entropy, found.mask
 
@@ -102,8 +102,7 @@ class Sharded(Replicated):
 
     def disagreement(self, policy: Policy, rollouts: Sequence[Rollout], layout: Layout, **options: Any) -> str | None:
         """Compare by two backward passes, all processes on the same rollouts."""
-        config = policy.causal.config
-        if odd := untreelike(config) if layout == "tree" else unshareable(DynamicCache(config=config)):
+        if odd := unshareable(DynamicCache(config=policy.causal.config)):
             return f"this model caches {', '.join(odd)}"
         shared_BS, shared = self._gradient(policy, rollouts, layout, options)
         dense_BS, dense = self._gradient(policy, rollouts, "dense", options)
@@ -119,13 +118,13 @@ class Sharded(Replicated):
 
     def save(self, directory: Path, policy: Policy, optimizer: torch.optim.Optimizer, facts: dict[str, Any]) -> None:
         """Let every process write its part; the directory must be one that all of them see."""
-        save_shards(directory, policy.trainable(), optimizer, facts, self.ranks)
+        _save_shards(directory, policy.trainable(), optimizer, facts, self.ranks)
 
     def load(
         self, directory: Path, policy: Policy, optimizer: torch.optim.Optimizer, expected: dict[str, str]
     ) -> dict[str, Any]:
         """Read a checkpoint, sharded among any number of processes or whole; all processes must see it."""
-        return load_shards(directory, policy.trainable(), optimizer, expected, self.ranks)
+        return _load_shards(directory, policy.trainable(), optimizer, expected, self.ranks)
 
     def _gradient(
         self, policy: Policy, rollouts: Sequence[Rollout], layout: Layout, options: dict[str, Any]
@@ -145,7 +144,7 @@ class Sharded(Replicated):
             module.reshard()
 
 
-def save_shards(
+def _save_shards(
     directory: Path, parameters: Parameters, optimizer: torch.optim.Optimizer, facts: Mapping[str, Any], ranks: Ranks
 ) -> None:
     """Write weights and optimizer state, each process its shards, and the manifest last.
@@ -181,7 +180,7 @@ def save_shards(
     ranks.everyone(None)
 
 
-def load_shards(
+def _load_shards(
     directory: Path, parameters: Parameters, optimizer: torch.optim.Optimizer, expected: Mapping[str, str], ranks: Ranks
 ) -> dict[str, Any]:
     """Restore a checkpoint of either kind into sharded weights; every process checks its part of the files.

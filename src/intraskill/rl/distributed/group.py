@@ -21,8 +21,9 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
-from intraskill.config.learning import DistributedConfig, Launch, launched, strategy_of
+from intraskill.config.learning import DistributedConfig
 from intraskill.method.errors import ConfigError, IntraSkillError, RankError, offenders
+from intraskill.rl.distributed.launch import Launch, launched, strategy_of
 
 _BEAT_S = 0.5
 _SILENCE_S = 4.0

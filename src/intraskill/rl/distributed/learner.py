@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
-from intraskill.config.learning import TrainerSettings
+from intraskill.config.config import Config
 from intraskill.method.errors import ConfigError, EngineError, RankError, offenders
 from intraskill.method.rollouts import Episode, GroupResult, Rollout
 from intraskill.rl.chat import ChatCodec
@@ -23,7 +23,7 @@ from intraskill.rl.trainer import TorchLearner
 
 
 @runtime_checkable
-class Placed(Protocol):
+class _Placed(Protocol):
     """An environment whose tasks are made on rank 0 as it goes, such as the states of an editor."""
 
     @property
@@ -35,7 +35,7 @@ class Placed(Protocol):
 
 
 class DistributedLearner:
-    """The learner of rank 0; implements `runtime.learner.Learner`.
+    """The learner of rank 0; implements `rl.learner.Learner`.
 
     Args:
         local: rank 0's own.
@@ -85,7 +85,7 @@ class DistributedLearner:
         """Run every episode at the current weights, shared among the ranks; return the rollouts in order."""
         checkpoint = self.checkpoint
         size = self._ranks.size
-        if isinstance(self._local.env, Placed):
+        if isinstance(self._local.env, _Placed):
             self._command("place", self._local.env.placed)
         shares = [list(episodes), *[[]] * (size - 1)] if self._elsewhere else shared(episodes, size)
         parts = self._command("run", shares)
@@ -146,7 +146,7 @@ def _carry_out(local: TorchLearner, ranks: Ranks, name: str, argument: Any) -> A
     if name == "checkpoint":
         return local.checkpoint
     if name == "place":
-        assert isinstance(local.env, Placed)
+        assert isinstance(local.env, _Placed)
         local.env.place(argument)
         return None
     if name == "run":
@@ -184,7 +184,7 @@ class NoEngine:
         raise EngineError(f"{len(prompts)} rollouts for a rank that has no engine; report this")
 
 
-def together_of(ranks: Ranks | None, policy: Policy, settings: TrainerSettings) -> Alone:
+def together_of(ranks: Ranks | None, policy: Policy, config: Config) -> Alone:
     """Return how updates are shared; for FSDP this shards the policy.
 
     Raises:
@@ -194,12 +194,12 @@ def together_of(ranks: Ranks | None, policy: Policy, settings: TrainerSettings) 
         return Alone()
     if ranks.strategy == "ddp":
         return Replicated(ranks)
-    if settings.workers > 1:
+    if config.workers > 1:
         raise ConfigError(
-            f"workers={settings.workers} threads cannot share sharded weights; set workers=1 and start more processes, "
+            f"workers={config.workers} threads cannot share sharded weights; set workers=1 and start more processes, "
             "or set distributed.strategy=ddp"
         )
-    if settings.beta and not policy.frozen():
+    if config.grpo.kl_beta and not policy.frozen():
         raise ConfigError(
             "grpo.kl_beta needs a second copy of all weights, which distributed.strategy=fsdp does not keep; set "
             "policy.lora_rank, or distributed.strategy=ddp"

@@ -20,7 +20,7 @@ from intraskill.environments.tool_calls import write_call
 from intraskill.method.errors import ConfigError, offenders
 from intraskill.method.rollouts import Rollout
 
-QUERY_CHARACTERS = 60
+_QUERY_CHARACTERS = 60
 """Longest free text, 15 to 60 tokens; an action that still meets ``max_new_tokens`` ends its episode, as ever."""
 _KEPT_BYTES = 2**26
 _HOLE = "FREE-TEXT-6172"
@@ -146,7 +146,7 @@ def grammar(state: Mapping[str, object]) -> str:
         )
     texts = [_escaped(write_call("click", PARAMETERS["click"], str(action))) for action in actions]
     if state.get("search_available"):
-        free = rf'[\p{{L}}\p{{N}}][^"\\\x00-\x1f]{{0,{QUERY_CHARACTERS - 1}}}'
+        free = rf'[\p{{L}}\p{{N}}][^"\\\x00-\x1f]{{0,{_QUERY_CHARACTERS - 1}}}'
         texts.append(_escaped(write_call("search", PARAMETERS["search"], _HOLE)).replace(_escaped(_HOLE), free))
     if not texts:
         raise ConfigError(f"page {state.get('page_type')!r} admits no action, so rollout.constrained allows no token")

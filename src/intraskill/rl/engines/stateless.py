@@ -12,36 +12,25 @@ from intraskill.rl.policy import Generation
 
 
 @dataclass(frozen=True, slots=True)
-class SamplingSettings:
-    """How every action is sampled; nothing else shapes the distribution (no top-p, no top-k, no penalties).
-
-    Attributes:
-        stop_id: the token that ends an action; no other token does.
-        temperature: sampling temperature.
-        max_new_tokens: limit of one action.
-        max_context: tokens of an episode, prompt included.
-    """
-
-    stop_id: int
-    temperature: float = 1.0
-    max_new_tokens: int = 64
-    max_context: int = 2048
-
-
-@dataclass(frozen=True, slots=True)
 class ActionRequest:
     """One action to sample; the answer depends on ids, seed and weights alone (other requests change rounding only).
+
+    Only the temperature shapes the distribution beside these: no top-p, no top-k, no penalties.
 
     Attributes:
         prompt_ids: every token of the conversation so far.
         seed: seed of this one action.
         salt: requests share cached prefixes only under one salt, see `StatelessConversations`.
+        max_new_tokens: limit of the action.
+        stop_id: the token that ends the action, and no other does; ``None`` = none.
         lane: share of the batch that this row belongs to, see `lanes_of`.
     """
 
     prompt_ids: tuple[int, ...]
     seed: int
     salt: str
+    max_new_tokens: int
+    stop_id: int | None
     lane: int = 0
 
 
@@ -54,6 +43,8 @@ class StatelessConversations:
     Args:
         sample: answers a list of requests, in order.
         prompts: one per row.
+        max_new_tokens: limit of one action.
+        stop_id: the token that ends an action.
         lanes: number of lanes that the rows are shared among.
     """
 
@@ -61,9 +52,12 @@ class StatelessConversations:
         self,
         sample: Callable[[Sequence[ActionRequest]], Sequence[Generation]],
         prompts: Sequence[tuple[int, ...]],
+        *,
+        max_new_tokens: int,
+        stop_id: int,
         lanes: int = 1,
     ) -> None:
-        self._sample = sample
+        self._sample, self._limit, self._stop_id = sample, max_new_tokens, stop_id
         self._history = [list(prompt) for prompt in prompts]
         self._lanes = lanes_of(prompts, lanes)
         self._salt = secrets.token_hex(8)
@@ -75,7 +69,10 @@ class StatelessConversations:
         for row, tokens in appended.items():
             self._history[row] += tokens
         requests = [
-            ActionRequest(tuple(self._history[row]), seeds[row], self._salt, self._lanes[row]) for row in appended
+            ActionRequest(
+                tuple(self._history[row]), seeds[row], self._salt, self._limit, self._stop_id, self._lanes[row]
+            )
+            for row in appended
         ]
         answers = dict(zip(appended, self._sample(requests), strict=True))
         for row, answer in answers.items():
@@ -100,24 +97,24 @@ def lanes_of(prompts: Sequence[tuple[int, ...]], count: int) -> list[int]:
 
 
 def generation_of(
-    token_ids: Sequence[int], logprobs: Sequence[float | None], sampling: SamplingSettings, where: str
+    token_ids: Sequence[int], logprobs: Sequence[float | None], request: ActionRequest, where: str
 ) -> Generation:
     """Return an engine's answer as a `Generation`.
 
     Raises:
         EngineError: for an answer that no policy can have sampled.
     """
-    if not token_ids or len(token_ids) != len(logprobs) or len(token_ids) > sampling.max_new_tokens:
+    if not token_ids or len(token_ids) != len(logprobs) or len(token_ids) > request.max_new_tokens:
         raise EngineError(
             f"{where} answered with {len(token_ids)} tokens and {len(logprobs)} log-probabilities; as many of each are "
-            f"needed, and 1 to {sampling.max_new_tokens}"
+            f"needed, and 1 to {request.max_new_tokens}"
         )
-    stopped = token_ids[-1] == sampling.stop_id
-    early = sampling.stop_id in token_ids[:-1] or (not stopped and len(token_ids) < sampling.max_new_tokens)
+    stopped = token_ids[-1] == request.stop_id
+    early = request.stop_id in token_ids[:-1] or (not stopped and len(token_ids) < request.max_new_tokens)
     known = [value for value in logprobs if value is not None and -float("inf") < value <= 0.0]
     if early or len(known) != len(logprobs):
         raise EngineError(
-            f"{where} ended an action at another token than {sampling.stop_id}, or gave no log-probability for a token "
+            f"{where} ended an action at another token than {request.stop_id}, or gave no log-probability for a token "
             f"(tokens {list(token_ids)[-3:]}, log-probabilities {list(logprobs)[-3:]}); such an answer cannot be "
             "trained on"
         )

@@ -22,7 +22,7 @@ from intraskill.rl.engines.constrained import Guide, unpacked
 from intraskill.rl.policy import Generation, Policy
 
 
-class Window:
+class _Window:
     """Which slots and positions the next forward pass writes, and what it may read."""
 
     def __init__(self) -> None:
@@ -32,13 +32,13 @@ class Window:
         self.leading = True
 
 
-class RowLayer(DynamicLayer):  # type: ignore[misc]
+class _RowLayer(DynamicLayer):  # type: ignore[misc]
     """Keys and values of one layer: one dense row per conversation, written in place."""
 
     keys: torch.Tensor | Any
     values: torch.Tensor | Any
 
-    def __init__(self, window: Window) -> None:
+    def __init__(self, window: _Window) -> None:
         super().__init__()
         self.window = window
 
@@ -75,6 +75,8 @@ class RowLayer(DynamicLayer):  # type: ignore[misc]
             held[right, :, :width] = kept
 
 
+_PREFILL_TOKENS = 8192
+"""Most tokens, padding included, of one forward pass over prompts or observations."""
 _WIDTH_STEP = 128
 _SHRINK_AT = 0.25
 _WASTE = 1.3
@@ -88,7 +90,6 @@ class TorchEngine:
         stop_id: the token that ends an action.
         temperature: sampling temperature; 0 takes the likeliest token, with log-probability 0.
         max_new_tokens: limit of one action.
-        prefill_tokens: most tokens, padding included, of one forward pass over prompts or observations.
 
     Attributes:
         prefilled: tokens forwarded so far that were not sampled: prompts and observations, without padding.
@@ -102,9 +103,8 @@ class TorchEngine:
         policy: Policy,
         *,
         stop_id: int,
-        temperature: float = 1.0,
-        max_new_tokens: int = 64,
-        prefill_tokens: int = 8192,
+        temperature: float,
+        max_new_tokens: int,
     ) -> None:
         config = policy.causal.config
         layers = DynamicCache(config=config).layers
@@ -117,7 +117,6 @@ class TorchEngine:
         self.stop_id = stop_id
         self.temperature = temperature
         self.max_new_tokens = max_new_tokens
-        self.prefill_tokens = prefill_tokens
         self.num_layers = int(config.num_hidden_layers)
         self.prefilled = 0
         self._counting = Lock()
@@ -156,8 +155,8 @@ class TorchConversations:
         if empty := [row for row, prompt in enumerate(prompts) if not prompt]:
             raise ValueError(f"prompts without tokens, rows {offenders(empty)}")
         self._engine = engine
-        self._window = Window()
-        self._layers = [RowLayer(self._window) for _ in range(engine.num_layers)]
+        self._window = _Window()
+        self._layers = [_RowLayer(self._window) for _ in range(engine.num_layers)]
         self._cache = Cache(layers=self._layers)
         self._row_at = list(range(len(prompts)))
         # The last token of a row is always still to be fed: its output is what the next token is drawn from.
@@ -249,7 +248,7 @@ class TorchConversations:
         self._width = max(len(prompt) for prompt in prompts)
         backbone, device = self._engine.policy.backbone, self._engine.policy.device
         self._engine.count(sum(map(len, distinct)))
-        for chunk in _by_padded_size([len(prompt) for prompt in distinct], self._engine.prefill_tokens):
+        for chunk in _by_padded_size([len(prompt) for prompt in distinct], _PREFILL_TOKENS):
             batch = [distinct[index] for index in chunk]
             cache = DynamicCache(config=self._engine.policy.causal.config)
             backbone(input_ids=_right_padded(batch).to(device), past_key_values=cache, use_cache=True)
@@ -267,7 +266,7 @@ class TorchConversations:
         sizes = [len(self._pending[row]) for row in self._row_at[:active]]
         self._make_room(max(self._length[row] + max(sizes) for row in self._row_at[:active]))
         order = sorted(range(active), key=lambda slot: sizes[slot])
-        chunks = _by_padded_size([sizes[slot] for slot in order], self._engine.prefill_tokens)
+        chunks = _by_padded_size([sizes[slot] for slot in order], _PREFILL_TOKENS)
         if len(chunks) == 1 and max(sizes) * active <= _WASTE * sum(sizes):
             return self._feed(list(range(active)), leading=True)
         parts = [self._feed([order[index] for index in chunk], leading=False) for chunk in chunks]

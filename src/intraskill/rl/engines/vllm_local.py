@@ -3,22 +3,21 @@
 import os
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
-from intraskill.config.learning import TESTED_VERSION, VllmConfig
+from intraskill.config.learning import RolloutConfig
 from intraskill.method.errors import ConfigError, EngineError
-from intraskill.rl.engines.stateless import ActionRequest, SamplingSettings, StatelessConversations, generation_of
-from intraskill.rl.engines.vllm_server import ServerSettings, VllmServerEngine, check_version
-from intraskill.rl.engines.weight_sync import PROBE_SEED, PROBE_TOKENS, EngineProbe, HotSwap, ServedVersion
+from intraskill.rl.engines.stateless import ActionRequest, StatelessConversations, generation_of
+from intraskill.rl.engines.vllm_server import VllmServerEngine, check_version
+from intraskill.rl.engines.weight_sync import PROBE_TOKENS, EngineProbe, HotSwap, ServedVersion
 from intraskill.rl.policy import Engine, Generation, Policy
 
-LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
+_LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """Ranks that vLLM reserves room for."""
 
 _SURROUNDINGS = {
@@ -44,10 +43,7 @@ class VllmEngine:
     Args:
         policy: whose weights are served: an adapter, or full weights (a file of the whole model per swap).
         directory: the start weights.
-        sampling: how every action is sampled.
-        options: further arguments of ``vllm.LLM``, such as ``gpu_memory_utilization``.
-        expected: prefix of the vLLM version that the run expects.
-        tolerance: see `EngineProbe`.
+        rollout: how every action is sampled, and what vLLM is told.
 
     Raises:
         ConfigError: for an adapter of too large a rank, or when vLLM is missing or of another version.
@@ -57,18 +53,12 @@ class VllmEngine:
         self,
         policy: Policy,
         directory: Path,
-        sampling: SamplingSettings,
-        *,
-        options: Mapping[str, Any] | None = None,
-        expected: str = TESTED_VERSION,
-        tolerance: float = 0.0,
+        rollout: RolloutConfig,
     ) -> None:
         self._lora_rank = _lora_rank(policy)
-        check_version(installed_vllm(), expected, "this environment")
-        self.probe = EngineProbe(policy, sampling.temperature, tolerance)
-        self._policy, self._directory, self._sampling = policy, directory, sampling
-        self._probing = replace(sampling, stop_id=-1, max_new_tokens=PROBE_TOKENS)
-        self._options = dict(options or {})
+        check_version(installed_vllm(), rollout.vllm.version, "this environment")
+        self.probe = EngineProbe(policy, rollout.temperature, rollout.vllm.probe_tolerance)
+        self._policy, self._directory, self._rollout = policy, directory, rollout
         self._llm: Any = None
         # One batch at a time: the rows of two batches in one forward pass would change each other's rounding.
         self._lock = threading.Lock()
@@ -89,35 +79,34 @@ class VllmEngine:
 
     def open(self, prompts: Sequence[tuple[int, ...]]) -> StatelessConversations:
         """Start one conversation per prompt; equal prefixes share their prefill."""
-        return StatelessConversations(self._sample, prompts)
+        stop_id, limit = int(self._policy.tokenizer.eos_token_id), self._rollout.max_new_tokens
+        return StatelessConversations(self._sample, prompts, max_new_tokens=limit, stop_id=stop_id)
 
     def _sample(self, requests: Sequence[ActionRequest]) -> list[Generation]:
         with self._lock:
             version = self._swap.current
             if version is None:
                 raise EngineError("no weights are served: call serve first, and do not go on after a failed swap")
-            return self._ask(requests, self._sampling, version)
+            return self._ask(requests, version)
 
-    def _ask(
-        self, requests: Sequence[ActionRequest], sampling: SamplingSettings, version: ServedVersion
-    ) -> list[Generation]:
+    def _ask(self, requests: Sequence[ActionRequest], version: ServedVersion) -> list[Generation]:
         from vllm import SamplingParams
 
         settings = [
             SamplingParams(
-                temperature=sampling.temperature,
-                max_tokens=sampling.max_new_tokens,
+                temperature=self._rollout.temperature,
+                max_tokens=request.max_new_tokens,
                 seed=request.seed,
                 logprobs=0,
                 ignore_eos=True,
-                stop_token_ids=[] if sampling.stop_id < 0 else [sampling.stop_id],
+                stop_token_ids=[] if request.stop_id is None else [request.stop_id],
                 detokenize=False,
             )
             for request in requests
         ]
         prompts = [{"prompt_token_ids": list(r.prompt_ids), "cache_salt": r.salt} for r in requests]
         answers = self._llm.generate(prompts, settings, use_tqdm=False, lora_request=self._adapter(version))
-        return [_generation(answer.outputs[0], sampling) for answer in answers]
+        return [_generation(answer.outputs[0], r) for answer, r in zip(answers, requests, strict=True)]
 
     def _adapter(self, version: ServedVersion) -> Any:
         if not self._lora_rank:
@@ -140,8 +129,7 @@ class VllmEngine:
             self._llm.llm_engine.remove_lora(version.number)
 
     def _verify(self, version: ServedVersion) -> None:
-        request = ActionRequest(self.probe.prompt_ids, PROBE_SEED, version.name)
-        self.probe.check(self._ask([request], self._probing, version)[0], f"vLLM ({version.name})")
+        self.probe.check(self._ask([self.probe.request(version)], version)[0], f"vLLM ({version.name})")
 
     def _start(self, directory: Path) -> Any:
         on_cpu = self._policy.device.type == "cpu"
@@ -151,7 +139,7 @@ class VllmEngine:
         arguments: dict[str, Any] = {
             "model": str(directory),
             "dtype": str(self._policy.causal.dtype).removeprefix("torch."),
-            "max_model_len": max(self._sampling.max_context, room),
+            "max_model_len": max(self._rollout.max_context, room),
             "logprobs_mode": "processed_logprobs",
             "generation_config": "vllm",
             "enable_prefix_caching": True,
@@ -159,7 +147,7 @@ class VllmEngine:
             "seed": 0,
         }
         if self._lora_rank:
-            reserved = next(rank for rank in LORA_RANKS if rank >= self._lora_rank)
+            reserved = next(rank for rank in _LORA_RANKS if rank >= self._lora_rank)
             arguments |= {"enable_lora": True, "max_lora_rank": reserved, "max_loras": 2}
         if on_cpu:
             arguments |= {"enforce_eager": True, "kv_cache_memory_bytes": 1 << 30}
@@ -169,7 +157,7 @@ class VllmEngine:
         try:
             from vllm import LLM
 
-            return LLM(**(arguments | self._options))
+            return LLM(**(arguments | self._rollout.vllm.options))
         except (ImportError, ValueError, TypeError, RuntimeError) as error:
             raise ConfigError(
                 f"vLLM cannot serve {directory}: {type(error).__name__}: {str(error)[:300]}; see "
@@ -201,29 +189,18 @@ def _lora_rank(policy: Policy) -> int:
     if not hasattr(policy.model, "peft_config"):
         return 0
     rank = max(int(adapter.r) for adapter in policy.model.peft_config.values())
-    if rank > LORA_RANKS[-1]:
-        raise ConfigError(f"policy.lora_rank={rank}, but vLLM takes at most {LORA_RANKS[-1]}")
+    if rank > _LORA_RANKS[-1]:
+        raise ConfigError(f"policy.lora_rank={rank}, but vLLM takes at most {_LORA_RANKS[-1]}")
     return rank
 
 
-def _generation(answer: Any, sampling: SamplingSettings) -> Generation:
+def _generation(answer: Any, request: ActionRequest) -> Generation:
     ids = list(answer.token_ids)
     logprobs = [place[token].logprob for token, place in zip(ids, answer.logprobs or [], strict=True)]
-    return generation_of(ids, logprobs, sampling, "vLLM")
+    return generation_of(ids, logprobs, request, "vLLM")
 
 
-class RolloutKnobs(Protocol):
-    """The part of `config.RolloutConfig` that is read here."""
-
-    engine: str
-    temperature: float
-    max_new_tokens: int
-    max_context: int
-    batch: int
-    vllm: VllmConfig
-
-
-def vllm_engine_of(rollout: RolloutKnobs, policy: Policy, directory: Path) -> Engine:
+def vllm_engine_of(rollout: RolloutConfig, policy: Policy, directory: Path) -> Engine:
     """Return the engine that the config names; nothing is started or reached before its first `serve`.
 
     Args:
@@ -234,24 +211,4 @@ def vllm_engine_of(rollout: RolloutKnobs, policy: Policy, directory: Path) -> En
     Raises:
         ConfigError: when the engine cannot take new weights of this policy.
     """
-    stop_id = int(policy.tokenizer.eos_token_id)
-    sampling = SamplingSettings(stop_id, rollout.temperature, rollout.max_new_tokens, rollout.max_context)
-    vllm = rollout.vllm
-    if rollout.engine == "vllm":
-        return VllmEngine(
-            policy,
-            directory,
-            sampling,
-            options=vllm.options,
-            expected=vllm.version,
-            tolerance=vllm.probe_tolerance,
-        )
-    settings = ServerSettings(vllm.served_model, vllm.version, vllm.api_key_env, vllm.patience_s, rollout.batch)
-    return VllmServerEngine(
-        policy,
-        vllm.urls,
-        sampling,
-        settings=settings,
-        adapter_dir=Path(vllm.adapter_dir) if vllm.adapter_dir else None,
-        tolerance=vllm.probe_tolerance,
-    )
+    return VllmEngine(policy, directory, rollout) if rollout.engine == "vllm" else VllmServerEngine(policy, rollout)

@@ -6,21 +6,20 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from intraskill.config.learning import TESTED_VERSION
+from intraskill.config.learning import TESTED_VERSION, RolloutConfig
 from intraskill.method.errors import ConfigError, EngineError, offenders
-from intraskill.rl.engines.stateless import ActionRequest, SamplingSettings, StatelessConversations, generation_of
-from intraskill.rl.engines.weight_sync import PROBE_SEED, PROBE_TOKENS, EngineProbe, HotSwap, ServedVersion
+from intraskill.rl.engines.stateless import ActionRequest, StatelessConversations, generation_of
+from intraskill.rl.engines.weight_sync import EngineProbe, HotSwap, ServedVersion
 from intraskill.rl.policy import Generation, Policy
 
 if TYPE_CHECKING:
     import httpx
 
 
-def completion_body(model: str, request: ActionRequest, sampling: SamplingSettings) -> dict[str, Any]:
+def completion_body(model: str, request: ActionRequest, temperature: float) -> dict[str, Any]:
     """Return the JSON of one action.
 
     ``ignore_eos`` with the stop token named: else every end token of the model's configuration would end an action.
@@ -30,8 +29,8 @@ def completion_body(model: str, request: ActionRequest, sampling: SamplingSettin
         "prompt": list(request.prompt_ids),
         "seed": request.seed,
         "cache_salt": request.salt,
-        "max_tokens": sampling.max_new_tokens,
-        "temperature": sampling.temperature,
+        "max_tokens": request.max_new_tokens,
+        "temperature": temperature,
         "top_p": 1.0,
         "top_k": 0,
         "min_p": 0.0,
@@ -42,13 +41,13 @@ def completion_body(model: str, request: ActionRequest, sampling: SamplingSettin
         "logprobs": 0,
         "return_token_ids": True,
         "ignore_eos": True,
-        "stop_token_ids": [] if sampling.stop_id < 0 else [sampling.stop_id],
+        "stop_token_ids": [] if request.stop_id is None else [request.stop_id],
         "skip_special_tokens": False,
         "stream": False,
     }
 
 
-def read_completion(reply: Any, request: ActionRequest, sampling: SamplingSettings, where: str) -> Generation:
+def read_completion(reply: Any, request: ActionRequest, where: str) -> Generation:
     """Return the action of a reply.
 
     Raises:
@@ -70,7 +69,7 @@ def read_completion(reply: Any, request: ActionRequest, sampling: SamplingSettin
             f"{where} answered other tokens than were sent ({len(echoed)} against {len(request.prompt_ids)}); it must "
             "take token ids as they are"
         )
-    return generation_of(tokens, logprobs, sampling, where)
+    return generation_of(tokens, logprobs, request, where)
 
 
 def check_version(found: str, expected: str, where: str) -> None:
@@ -138,37 +137,17 @@ class ForgottenModel(Exception):
     """The server does not know the adapter: it was restarted since."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerSettings:
-    """How servers are talked to.
-
-    Attributes:
-        served_model: name of the model below the adapters; empty = the only one that a server has.
-        vllm_version: prefix of the version that a server must have.
-        api_key_env: environment variable that holds the key, if there is one; it is never written.
-        patience_s: longest wait for one answer, a server's restart included, seconds.
-        in_flight: most requests that wait for answers at once.
-    """
-
-    served_model: str = ""
-    vllm_version: str = TESTED_VERSION
-    api_key_env: str = "VLLM_API_KEY"
-    patience_s: float = 600.0
-    in_flight: int = 64
-
-
 class VllmClient:
     """Talks to one server; safe to share between threads.
 
     Args:
         url: address, with or without ``/v1``.
-        settings: how.
-        sampling: how actions are sampled.
+        rollout: how actions are sampled; its section ``vllm`` says how the server is talked to.
     """
 
-    def __init__(self, url: str, settings: ServerSettings, sampling: SamplingSettings) -> None:
+    def __init__(self, url: str, rollout: RolloutConfig) -> None:
         self.url = url.rstrip("/").removesuffix("/v1")
-        self.settings, self.sampling = settings, sampling
+        self.rollout, self.settings = rollout, rollout.vllm
         self._lock = threading.Lock()
         self._http: httpx.Client | None = None
 
@@ -186,9 +165,9 @@ class VllmClient:
         """
         version = self._send("GET", "/version")
         found = str(version.get("version", "")) if isinstance(version, Mapping) else ""
-        check_version(found, self.settings.vllm_version, self.name)
+        check_version(found, self.settings.version, self.name)
         models = self._send("GET", "/v1/models")
-        return base_model_of(models, self.settings.served_model, self.sampling.max_context, self.name)
+        return base_model_of(models, self.settings.served_model, self.rollout.max_context, self.name)
 
     def load(self, version: ServedVersion) -> None:
         """Make the server know an adapter.
@@ -224,7 +203,7 @@ class VllmClient:
             if refused.status != 404:
                 raise EngineError(f"{self.name} cannot unload {version.name}: {refused.reason}") from None
 
-    def complete(self, model: str, request: ActionRequest, sampling: SamplingSettings | None = None) -> Generation:
+    def complete(self, model: str, request: ActionRequest) -> Generation:
         """Sample one action.
 
         Raises:
@@ -232,19 +211,19 @@ class VllmClient:
             ConfigError: when the context does not fit.
             EngineError: when the server refuses, or breaks for longer than ``patience_s``.
         """
-        sampling = sampling or self.sampling
+        body = completion_body(model, request, self.rollout.temperature)
         try:
-            reply = self._send("POST", "/v1/completions", completion_body(model, request, sampling))
+            reply = self._send("POST", "/v1/completions", body)
         except _Refused as refused:
             if refused.status == 404 and model in refused.reason:
                 raise ForgottenModel from None
             if "context length" in refused.reason or "max_model_len" in refused.reason:
                 raise ConfigError(
-                    f"{self.name} has no room for {len(request.prompt_ids)} + {sampling.max_new_tokens} tokens "
+                    f"{self.name} has no room for {len(request.prompt_ids)} + {request.max_new_tokens} tokens "
                     f"({refused.reason}); lower rollout.max_context or raise its --max-model-len"
                 ) from None
             raise EngineError(f"{self.name} refuses an action: {refused.reason}") from None
-        return read_completion(reply, request, sampling, self.name)
+        return read_completion(reply, request, self.name)
 
     def close(self) -> None:
         """Drop all connections."""
@@ -299,7 +278,7 @@ class VllmClient:
                 key = os.environ.get(self.settings.api_key_env, "")
                 self._http = httpx.Client(
                     headers={"Authorization": f"Bearer {key}"} if key else {},
-                    limits=httpx.Limits(max_connections=self.settings.in_flight),
+                    limits=httpx.Limits(max_connections=self.rollout.batch),
                     # A proxy of the surroundings must not stand between this client and a server of the same cluster.
                     trust_env=False,
                 )
@@ -329,11 +308,8 @@ class VllmServerEngine:
 
     Args:
         policy: whose adapter is served.
-        urls: addresses of the servers.
-        sampling: how every action is sampled.
-        settings: how the servers are talked to.
-        adapter_dir: directory that the servers see under the same path; ``None`` = a temporary one of this machine.
-        tolerance: see `EngineProbe`.
+        rollout: how every action is sampled; its section ``vllm`` says where servers and adapters are. As many requests
+            wait for answers at once as there are episodes in a batch.
 
     Raises:
         ConfigError: without any address, or for a policy without an adapter.
@@ -342,31 +318,25 @@ class VllmServerEngine:
     def __init__(
         self,
         policy: Policy,
-        urls: Sequence[str],
-        sampling: SamplingSettings,
-        *,
-        settings: ServerSettings | None = None,
-        adapter_dir: Path | None = None,
-        tolerance: float = 0.0,
+        rollout: RolloutConfig,
     ) -> None:
-        if not urls:
+        vllm = rollout.vllm
+        if not vllm.urls:
             raise ConfigError("rollout.engine=vllm_server needs the addresses of its servers in rollout.vllm.urls")
         if not hasattr(policy.model, "peft_config"):
             raise ConfigError(
                 "rollout.engine=vllm_server trains an adapter: a server takes no new full weights; set "
                 "policy.lora_rank, or use rollout.engine=vllm or torch"
             )
-        settings = settings or ServerSettings()
-        self.probe = EngineProbe(policy, sampling.temperature, tolerance)
-        self._probing = replace(sampling, stop_id=-1, max_new_tokens=PROBE_TOKENS)
-        self._clients = [VllmClient(url, settings, sampling) for url in urls]
-        self._admitted = [0] * len(urls)
-        self._locks = [threading.Lock() for _ in urls]
-        self._pool = ThreadPoolExecutor(settings.in_flight)
-        self._temporary = None if adapter_dir else tempfile.TemporaryDirectory(prefix="intraskill-adapters-")
-        root = Path(self._temporary.name) if self._temporary else adapter_dir
-        assert root is not None
-        self._swap = HotSwap(policy, root.absolute(), load=self._load, unload=self._unload, verify=self._verify)
+        self.probe = EngineProbe(policy, rollout.temperature, vllm.probe_tolerance)
+        self._limit, self._stop_id = rollout.max_new_tokens, int(policy.tokenizer.eos_token_id)
+        self._clients = [VllmClient(url, rollout) for url in vllm.urls]
+        self._admitted = [0] * len(vllm.urls)
+        self._locks = [threading.Lock() for _ in vllm.urls]
+        self._pool = ThreadPoolExecutor(rollout.batch)
+        self._temporary = None if vllm.adapter_dir else tempfile.TemporaryDirectory(prefix="intraskill-adapters-")
+        root = Path(self._temporary.name if self._temporary else vllm.adapter_dir).absolute()
+        self._swap = HotSwap(policy, root, load=self._load, unload=self._unload, verify=self._verify)
 
     def serve(self, checkpoint: str) -> None:
         """Make every server sample from the policy's weights as they are now; ``checkpoint`` is their hash.
@@ -379,7 +349,9 @@ class VllmServerEngine:
 
     def open(self, prompts: Sequence[tuple[int, ...]]) -> StatelessConversations:
         """Start one conversation per prompt; equal prompts go to one server as far as the shares allow."""
-        return StatelessConversations(self._sample, prompts, len(self._clients))
+        return StatelessConversations(
+            self._sample, prompts, max_new_tokens=self._limit, stop_id=self._stop_id, lanes=len(self._clients)
+        )
 
     def close(self) -> None:
         """Drop connections and temporary files."""
@@ -427,10 +399,9 @@ class VllmServerEngine:
     def _check(self, lane: int, version: ServedVersion) -> None:
         """Probe a server; only then do waiting threads see that it was admitted."""
         client = self._clients[lane]
-        request = ActionRequest(self.probe.prompt_ids, PROBE_SEED, version.name)
         for _ in range(_RESTARTS):
             try:
-                answer = client.complete(version.name, request, self._probing)
+                answer = client.complete(version.name, self.probe.request(version))
             except ForgottenModel:
                 self._bring(lane, version)
                 continue

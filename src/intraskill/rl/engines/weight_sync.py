@@ -17,11 +17,12 @@ from typing import Any
 import torch
 
 from intraskill.method.errors import EngineError
+from intraskill.rl.engines.stateless import ActionRequest
 from intraskill.rl.policy import Generation, Policy
 
 PROBE_TOKENS = 24
-PROBE_SEED = 20_090
-PROBE_TEXT = "Find a red lamp under twenty dollars and buy it."
+_PROBE_SEED = 20_090
+_PROBE_TEXT = "Find a red lamp under twenty dollars and buy it."
 TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 0.1, torch.float16: 0.02}
 """Largest mean difference per token, nats, by the number type of the weights; measured: 1e-6 in float32 on a CPU."""
 
@@ -38,11 +39,15 @@ class EngineProbe:
         tolerance: largest mean difference per token, nats; 0 = by the number type of the weights.
     """
 
-    def __init__(self, policy: Policy, temperature: float, tolerance: float = 0.0) -> None:
-        self.prompt_ids: tuple[int, ...] = tuple(policy.tokenizer.encode(PROBE_TEXT, add_special_tokens=False))
+    def __init__(self, policy: Policy, temperature: float, tolerance: float) -> None:
+        self.prompt_ids: tuple[int, ...] = tuple(policy.tokenizer.encode(_PROBE_TEXT, add_special_tokens=False))
         self.tolerance = tolerance or TOLERANCE.get(policy.causal.dtype, max(TOLERANCE.values()))
         self.gap = float("nan")
         self._policy, self._temperature = policy, temperature
+
+    def request(self, version: "ServedVersion") -> ActionRequest:
+        """Return what the engine is asked once it serves a version."""
+        return ActionRequest(self.prompt_ids, _PROBE_SEED, version.name, PROBE_TOKENS, None)
 
     def check(self, answer: Generation, where: str) -> None:
         """Compare; the gap stays in ``gap``.
