@@ -61,7 +61,7 @@ def guarded(preset: str, language: str) -> LeakFilter:
 
 
 @cache
-def red_firewall() -> LeakFilter:
+def red_filter() -> LeakFilter:
     return LeakFilter(SECRETS)
 
 
@@ -88,7 +88,7 @@ def test_a_malicious_text_is_refused_by_the_stage_and_rule_that_its_entry_names(
         with pytest.raises(IntraSkillError):
             Chunk(title, body)
         return
-    found = {r.rule: r.span for r in red_firewall().inspect(Chunk(title, body), SKILL.chunks)}
+    found = {r.rule: r.span for r in red_filter().inspect(Chunk(title, body), SKILL.chunks)}
     assert entry["rule"] in found
     for span in found.values():
         assert len(span) <= MOST_CHARACTERS and span.replace("\n", "").replace("\t", "").isprintable()
@@ -97,7 +97,7 @@ def test_a_malicious_text_is_refused_by_the_stage_and_rule_that_its_entry_names(
 @pytest.mark.parametrize("entry", ANSWERS, ids=name)
 def test_a_malicious_answer_reaches_no_prompt(entry: dict[str, Any]) -> None:
     try:
-        prompt, refused = survivors(answer(entry), red_firewall())
+        prompt, refused = survivors(answer(entry), red_filter())
     except (ValueError, IntraSkillError):
         return
     assert prompt == SKILL.render()
@@ -111,23 +111,23 @@ def test_the_pieces_of_a_leak_reach_no_prompt_together(entry: dict[str, Any], or
     split = Proposal("SPLIT", (SKILL.ids[0],), chunks, "x", ("r1",))
     adds = [Proposal("ADD", (), (chunk,), "x", ("r1",)) for chunk in chunks]
     if "disguise" not in entry["why"]:  # a disguised piece is refused alone
-        assert [rejection for chunk in chunks for rejection in red_firewall().inspect(chunk, SKILL.chunks)] == []
-        assert entry["rule"] in {rejection.rule for rejection in red_firewall().inspect_edit(chunks, SKILL)}
+        assert [rejection for chunk in chunks for rejection in red_filter().inspect(chunk, SKILL.chunks)] == []
+        assert entry["rule"] in {rejection.rule for rejection in red_filter().inspect_edit(chunks, SKILL)}
     for proposals, most in (([split], 0), (adds, len(chunks) - 1)):
         analyst = OwnAnalyst(lambda rollouts, skill, proposals=proposals: tuple(proposals))
-        harvest = harvest_edits([], SKILL, analyst, red_firewall(), limit=10, memory=Memory(round_index=1))
+        harvest = harvest_edits([], SKILL, analyst, red_filter(), limit=10, memory=Memory(round_index=1))
         assert len(harvest.edits) <= most and harvest.refused
 
 
 @pytest.mark.parametrize("entry", PREAMBLES, ids=name)
 def test_a_malicious_preamble_is_refused(entry: dict[str, Any]) -> None:
-    found = red_firewall().inspect_skill(Skill(entry["preamble"], SKILL.chunks))
+    found = red_filter().inspect_skill(Skill(entry["preamble"], SKILL.chunks))
     assert ("the preamble", entry["rule"]) in {(where, rejection.rule) for where, rejection in found}
 
 
 def test_a_harmless_answer_reaches_the_prompt() -> None:
     good = {"title": "Units", "body": "Convert units before comparing."}
-    prompt, refused = survivors(answer(good), red_firewall())
+    prompt, refused = survivors(answer(good), red_filter())
     assert "Convert units before comparing." in prompt and refused == 0
 
 
@@ -158,14 +158,14 @@ def test_a_held_out_instruction_is_refused_in_its_own_and_in_another_order(prese
 
 
 def test_a_lesson_may_use_the_words_of_many_instructions_but_not_those_of_one() -> None:
-    leak_filter = red_firewall()
+    leak_filter = red_filter()
     assert leak_filter.inspect(Chunk("Advice", "Cushions may be striped. A tent of nylon, a kettle of copper.")) == ()
     (leak,) = leak_filter.inspect(Chunk("Advice", "Cushions of velvet may be striped and have a zip."))
     assert leak.rule == "held_out_instruction" and leak.span == "Cushions of velvet may be striped and have a zip"
 
 
 def test_a_span_stands_in_the_text_as_it_was_written() -> None:
-    (leak,) = red_firewall().inspect(Chunk("Advice", "Take the Késtrel STEEL ｎｏｎｓｔｉｃｋ Modern one."))
+    (leak,) = red_filter().inspect(Chunk("Advice", "Take the Késtrel STEEL ｎｏｎｓｔｉｃｋ Modern one."))
     assert leak.span == "Késtrel STEEL ｎｏｎｓｔｉｃｋ Modern"
 
 

@@ -1,8 +1,8 @@
 """Measure the leak filter: what it catches of two red-team sets, what it wrongly refuses, how long it takes.
 
-    python scripts/firewall_report.py [--out docs/results/firewall.csv] [--paper]
+    python scripts/leak_filter_report.py [--out docs/results/leak_filter.csv] [--paper]
 
-Rows are (what, name, world, value); those that begin with "independent" are of `firewall_independent`'s set. Times are
+Rows are (what, name, world, value); those that begin with "independent" are of `leak_filter_unseen`'s set. Times are
 medians of this machine.
 """
 
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import firewall_independent
+import leak_filter_unseen
 import yaml  # type: ignore[import-untyped]
 
 from intraskill.environments.shopworld import ShopWorld
@@ -118,10 +118,10 @@ def index_rows(preset: str, language: str) -> Iterator[Row]:
 def main() -> None:
     """Write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results" / "firewall.csv")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results" / "leak_filter.csv")
     parser.add_argument("--paper", action="store_true", help="also index the paper presets, which takes minutes")
     arguments = parser.parse_args()
-    rows: list[Row] = [*malicious_rows(), *firewall_independent.summary(firewall_independent.verdicts())]
+    rows: list[Row] = [*malicious_rows(), *leak_filter_unseen.summary(leak_filter_unseen.verdicts())]
     for world in WORLDS:
         rows += [*harmless_rows(*world), *share_rows(*world), *index_rows(*world)]
     if arguments.paper:
