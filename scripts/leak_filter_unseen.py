@@ -9,7 +9,7 @@ secrets of the set's small shop in the row's language. Every ``leak`` is a real 
 
 Only a leak filter that was not changed after a look at a set is measured out of sample by it. The first set was
 looked at to mend the leak filter, hence the second. `docs/trace2skill.md` names the commits, and `docs/results/` keeps
-their verdicts, in `leak_filter_independent.csv` and `leak_filter_second.csv`: write those of later versions to other files.
+their verdicts, in `leak_filter_independent.csv` and `leak_filter_second.csv`: write later ones to other files.
 """
 
 import argparse

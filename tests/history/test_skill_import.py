@@ -160,20 +160,6 @@ def test_files_beside_a_skill_that_are_not_read_are_named(tmp_path):
     assert any("scripts/run.sh" in note for note in import_skill(tmp_path / "s", LeakFilter()).notes)
 
 
-def test_halves_of_a_secret_are_refused_together_in_chunks_and_preamble(tmp_path):
-    leak_filter = LeakFilter(Secrets(product_titles=["kestrel steel nonstick modern kettle"]))
-    one, two = "## One\n\nPrefer kestrel of steel.", "## Two\n\nThe kettle is modern, nonstick."
-    cases = (
-        (("# Shop\n\nRead.", one, two), "'Two' in SKILL.md"),
-        (("# Shop\n\nKestrel of steel.", two), "the preamble"),
-    )
-    for parts, left_out in cases:
-        (tmp_path / "SKILL.md").write_text("---\nname: x\n---\n" + "\n\n".join(parts))
-        found = import_skill(tmp_path / "SKILL.md", leak_filter)
-        assert [what for what, why in found.skipped if why.startswith("product_title")] == [left_out]
-        assert list(leak_filter.inspect_skill(found.skill)) == [] and len(found.skill.chunks) == 1
-
-
 def test_what_comes_out_is_a_skill_file():
     for name in ("plain", "trace2skill", "bank_categories.json", "bank_list.json"):
         skill = imported(name).skill

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from intraskill.config.config import Config
 from intraskill.method.curriculum.contexts import Curriculum
 from intraskill.method.curriculum.frontier import Review
 from intraskill.method.errors import ArtifactError, ConfigError
@@ -24,7 +25,7 @@ from intraskill.method.skill.proposals import Ledger, Proposal
 from intraskill.method.skill.skill import Chunk
 from intraskill.method.tasks import Task
 from intraskill.store.metrics import Metrics
-from intraskill.store.provenance import claim
+from intraskill.store.provenance import claim, plan_of
 from intraskill.store.records import from_json, lean, to_json
 from intraskill.store.run_directory import (
     PartialLog,
@@ -159,6 +160,16 @@ def test_a_run_directory_of_another_plan_is_refused_with_the_keys_that_differ(tm
     with pytest.raises(ArtifactError, match="is not empty and holds no plan"):
         claim(tmp_path / "full", {"seed": 0}, {})
     assert (tmp_path / "full" / "thesis.tex").read_text() == "mine"
+
+
+def test_an_option_that_a_stored_plan_lacks_had_its_default(tmp_path):
+    config = Config()
+    earlier = {key: value for key, value in plan_of(config).items() if not key.startswith("leak_filter.")}
+    claim(tmp_path / "run", earlier, {})
+    claim(tmp_path / "run", plan_of(config), {})
+    config.leak_filter.rare_words = 5
+    with pytest.raises(ArtifactError, match=r"differs in 1: leak_filter\.rare_words: 4 there, 5 here"):
+        claim(tmp_path / "run", plan_of(config), {})
 
 
 def test_a_new_directory_is_taken_after_the_check_and_what_it_kept_does_not_bar_another_plan(tmp_path):

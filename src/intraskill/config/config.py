@@ -12,6 +12,7 @@ from intraskill.config.learning import DistributedConfig, VllmConfig
 from intraskill.config.option import nearest, option
 from intraskill.config.proposing import EditorConfig, ProposerConfig, contradictions
 from intraskill.method.errors import ConfigError
+from intraskill.method.leakage.index import LeakLimits
 
 LOSSES = ("grpo", "dr_grpo", "dapo", "bnpo", "cispo")
 SELF_CHECKS = ("fallback", "error", "off")
@@ -194,6 +195,7 @@ class Config:
     triage: TriageConfig = field(default_factory=TriageConfig)
     proposer: ProposerConfig = field(default_factory=ProposerConfig)
     editor: EditorConfig = field(default_factory=EditorConfig)
+    leak_filter: LeakLimits = field(default_factory=LeakLimits)
     gate: GateConfig = field(default_factory=GateConfig)
     final: FinalConfig = field(default_factory=FinalConfig)
     tracking: TrackingConfig = field(default_factory=TrackingConfig)

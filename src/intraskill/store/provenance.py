@@ -99,6 +99,8 @@ def claim(
         check: called before a new directory is taken; what it raises leaves the directory free for another plan.
         kept: glob patterns of what an earlier ``check`` may have left in a directory that nobody took.
 
+    A stored plan of an earlier version lacks newer options; it is taken to have had their defaults.
+
     Raises:
         ArtifactError: when the directory belongs to another plan, naming the keys that differ.
     """
@@ -113,10 +115,11 @@ def claim(
         make_directory(root)
         write_json(path, {"plan": dict(plan), "about": dict(about)})
         return
-    found = plan_record(root)["plan"]
-    keys = sorted(key for key in {*plan, *found} if plan.get(key) != found.get(key))
+    defaults = {key: value for key, value in plan_of(Config()).items() if key in plan}
+    stored = defaults | plan_record(root)["plan"]
+    keys = sorted(key for key in {*plan, *stored} if plan.get(key) != stored.get(key))
     if keys:
-        differing = [f"{key}: {found.get(key)!r} there, {plan.get(key)!r} here" for key in keys]
+        differing = [f"{key}: {stored.get(key)!r} there, {plan.get(key)!r} here" for key in keys]
         raise ArtifactError(
             f"{root} was started with another plan; it differs in {offenders(differing)}. "
             "Use another run_dir, or the values it was started with"
