@@ -12,7 +12,6 @@ is that of forwarded tokens, where a sampled token counts once for sampling. Wri
 import argparse
 import tempfile
 import time
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -21,16 +20,15 @@ from bench_model import random_group, random_policy, write_rows
 from bench_rollout import NEVER, page
 from transformers import AutoTokenizer, TrainerCallback
 
-import intraskill
 from intraskill.config.learning import TrainerSettings
+from intraskill.config.shipped import CONFIGS, POLICIES
 from intraskill.method.rollouts import GroupResult, Rollout
 from intraskill.method.skill.skill import BARE
 from intraskill.rl.engines.torch_engine import TorchEngine
 from intraskill.rl.policy import Policy
 from intraskill.rl.trainer import Updater
 
-PACKAGE = Path(intraskill.__file__).parent
-TEXT = (PACKAGE / "configs" / "skills" / "shopping_draft.md").read_text() * 20
+TEXT = (CONFIGS / "skills" / "shopping_draft.md").read_text() * 20
 """About 500 tokens of the shipped tokenizer, the length of a system prompt with a skill."""
 LR = 1e-5
 
@@ -166,7 +164,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=default)
     sizes = parser.parse_args()
     torch.set_num_threads(1)
-    tokenizer = AutoTokenizer.from_pretrained(PACKAGE / "policies" / "tiny")
+    tokenizer = AutoTokenizer.from_pretrained(POLICIES / "tiny")
     prompt = tuple(tokenizer(TEXT)["input_ids"])
     callback = InTurns(OurStep(prompt, sizes))
     with tempfile.TemporaryDirectory() as out:

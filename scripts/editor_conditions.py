@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from intraskill.cli import compose
 from intraskill.config.config import Config
+from intraskill.config.overrides import compose
 from intraskill.editor.actions import ACTIONS
 from intraskill.editor.domain import KnowsWorth, Stream
 from intraskill.editor.passes import compile_streams, probe_means

@@ -6,7 +6,7 @@
 A finished (condition, seed) is not run again, a killed one goes on. What is finished is written, whichever part of it
 was asked for. Raw rows go to docs/results/editor_DOMAIN.csv, one
 per condition, seed and held-out world; means and differences to editor_DOMAIN_summary.csv beside it, and the table to
-docs/editor_results.md. Further words are overrides of every run, such as ``grpo.lr=1e-4``.
+docs/research/editor_results.md. Further words are overrides of every run, such as ``grpo.lr=1e-4``.
 """
 
 import argparse
@@ -139,8 +139,10 @@ def _write(docs: Path, domain: str, rows: Sequence[Row], every: Sequence[Conditi
         "differences come from\n`docs/results/editor_*_summary.csv`, raw rows lie beside them. The interval is over "
         "held-out worlds;\na difference is bold where the one over seeds excludes 0 too.\n\n"
     )
-    (docs / "editor_results.md").write_text(head + "\n".join(sections), encoding="utf-8")
-    print((docs / "editor_results.md").read_text(encoding="utf-8"))
+    document = docs / "research" / "editor_results.md"
+    document.parent.mkdir(exist_ok=True)
+    document.write_text(head + "\n".join(sections), encoding="utf-8")
+    print(document.read_text(encoding="utf-8"))
 
 
 def _has(results: Path, domain: str) -> bool:

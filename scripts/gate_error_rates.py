@@ -18,7 +18,7 @@ import numpy as np
 from csv_rows import write_csv
 from numpy.typing import NDArray
 
-from intraskill.method.gate.policies import DecisionRule, FdrRule, GateRule, ProbabilityRule
+from intraskill.method.gate.decision import DecisionRule, FdrRule, GateRule, ProbabilityRule
 from intraskill.method.gate.power import outcomes
 from intraskill.method.gate.regression import factorize, least_squares
 from intraskill.method.randomness import child_seed
@@ -61,7 +61,7 @@ def fit_gates(shown_GNJ: Array, delta_GN: Array) -> tuple[Array, Array]:
     shift_GNJ = half_GNJ * scaled_GN[..., None]
     covariance_GJJ = shift_GNJ.transpose(0, 2, 1) @ shift_GNJ
     names = [str(n) for n in range(delta_GN.shape[1])]
-    reference = least_squares(factorize(shown_GNJ[0], names[: beta_GJ.shape[1]], names, "HC3"), delta_GN[0])
+    reference = least_squares(factorize(shown_GNJ[0], names[: beta_GJ.shape[1]], names), delta_GN[0])
     np.testing.assert_allclose(beta_GJ[0], reference.beta_P, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(covariance_GJJ[0], reference.covariance_PP, rtol=1e-6, atol=1e-12)
     return beta_GJ, covariance_GJJ

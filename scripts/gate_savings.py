@@ -168,7 +168,7 @@ def uncertain_first(gates: Gates, option: Option, rng: np.random.Generator) -> A
     design_GNP, outcome_GN = design_GNP * root_GN[..., None], outcome_GN * root_GN
     found = fit_rows(design_GNP, outcome_GN, per_task, CHUNKS)
     names = [str(n) for n in range(design_GNP.shape[1])]
-    exact = least_squares(factorize(design_GNP[0], names[: design_GNP.shape[2]], names, "HC3"), outcome_GN[0])
+    exact = least_squares(factorize(design_GNP[0], names[: design_GNP.shape[2]], names), outcome_GN[0])
     np.testing.assert_allclose(found.beta_GJ[0], exact.beta_P[:CHUNKS], rtol=1e-8, atol=1e-8)
     return found.beta_GJ
 

@@ -16,7 +16,7 @@ from scipy.special import ndtr
 from intraskill.method.gate.designs import Address, balanced
 from intraskill.method.gate.estimators import Estimator, fit, history
 from intraskill.method.gate.intervals import t_quantile
-from intraskill.method.gate.paired_validation import Conditions, Pairs, Scored, pair_replicates
+from intraskill.method.gate.pairs import Conditions, Pairs, Scored, pair
 from intraskill.method.gate.regression import Contributions
 from intraskill.method.randomness import child_seed
 from intraskill.method.skill.edits import Slot
@@ -272,4 +272,4 @@ def _audited(task_ids: tuple[str, ...], layout: Layout, columns: int) -> Pairs:
     at = Conditions("planted", "skill_validation", "planted", "planted", "planted")
     bare = [Scored(t, s, BARE, 0.0, {"r_strict": 0.0}, at) for t in task_ids for s in range(layout.bare)]
     masked = [Scored(t, s, v, 0.0, {"r_strict": 0.0}, at) for t in task_ids for s, v in enumerate(planned[t])]
-    return pair_replicates(bare, masked, planned, names, bare_replicates=layout.bare)
+    return pair(bare, masked, planned, names, bare_replicates=layout.bare)

@@ -21,7 +21,6 @@ from csv_rows import with_others, write_csv
 
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.lessons import MECHANISMS, phrasings, titles
-from intraskill.environments.shopworld.secrets import shop_secrets
 from intraskill.method.errors import SkillFormatError
 from intraskill.method.leakage.filter import LeakFilter, Rejection, Secrets
 from intraskill.method.skill.skill import Chunk, Skill
@@ -72,7 +71,7 @@ def harmless_chunks() -> list[Chunk]:
 def harmless_rows(preset: str, language: str) -> Iterator[Row]:
     """Count false refusals and time the leak filter in one world."""
     name = f"{preset} {language}"
-    leak_filter = LeakFilter(shop_secrets(ShopWorld(preset, language=language)))
+    leak_filter = LeakFilter(ShopWorld(preset, language=language).secrets())
     harmless = harmless_chunks()
     lessons = [Chunk(titles(m)[0], text) for m in MECHANISMS for texts in phrasings(m) for text in texts]
     leak_filter.inspect(harmless[0])
@@ -91,7 +90,7 @@ def harmless_rows(preset: str, language: str) -> Iterator[Row]:
 
 def index_rows(preset: str, language: str) -> Iterator[Row]:
     """Time and weigh the indexes of one world."""
-    secrets = shop_secrets(ShopWorld(preset, language=language))
+    secrets = ShopWorld(preset, language=language).secrets()
     chunk = Chunk("Advice", "Read the request.")
     start = time.process_time()
     LeakFilter(secrets).inspect(chunk)

@@ -2,13 +2,13 @@
 
     python scripts/leak_filter_unseen.py [--set first|second] [--out VERDICTS.csv] [--missed]
 
-Each row of a set is one proposal with its operator. It goes the way of an analyst's proposal, through
+Each row of a set is one proposal with its operator. It goes the way of a proposer's proposal, through
 `intraskill.proposers.proposal_filter`, beside the chunks that it names as present (``skill``) or replaces, with the
 secrets of the set's small shop in the row's language. Every ``leak`` is a real secret of that shop; a test says so.
 `--out` takes one line per proposal: what refused it, or nothing.
 
-Only a leak filter that was not changed after a look at a set is measured out of sample by it. The first set was
-looked at to mend the leak filter, hence the second. `docs/trace2skill.md` names the commits, and `docs/results/` keeps
+Only a leak filter that was not changed after a look at a set is measured out of sample by it. By now both sets were
+looked at to change the leak filter. `docs/research/leak_filter.md` names the commits, and `docs/results/` keeps
 their verdicts, in `leak_filter_independent.csv` and `leak_filter_second.csv`: write later ones to other files.
 """
 
@@ -24,7 +24,6 @@ from csv_rows import write_csv
 from operator_power import wilson
 
 from intraskill.environments.shopworld import ShopWorld
-from intraskill.environments.shopworld.secrets import shop_secrets
 from intraskill.method.errors import SkillFormatError
 from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.skill.proposals import Proposal
@@ -91,7 +90,7 @@ def shop(language: str, name: str = "first") -> ShopWorld:
 @cache
 def guard(language: str, name: str = "first") -> LeakFilter:
     """Return the leak filter of `shop`."""
-    return LeakFilter(shop_secrets(shop(language, name)))
+    return LeakFilter(shop(language, name).secrets())
 
 
 def refused_by(row: Mapping[str, Any], name: str = "first") -> str:

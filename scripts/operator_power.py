@@ -20,11 +20,13 @@ from csv_rows import write_csv
 
 from intraskill.environments.planted import PlantedChunk, PlantedEdit, PlantedWorld
 from intraskill.method.gate.decision import DecisionRule, FdrRule, GateRule, ProbabilityRule, decide
-from intraskill.method.gate.paired_validation import Conditions, Scored, pair, plan_visible
-from intraskill.method.gate.regression import Contributions, fit_contributions
+from intraskill.method.gate.designs import Masks, plan_masks
+from intraskill.method.gate.estimators import fit
+from intraskill.method.gate.pairs import Conditions, Scored, pair
+from intraskill.method.gate.regression import Contributions
 from intraskill.method.randomness import child_seed
 from intraskill.method.skill.edits import Edit, pool
-from intraskill.method.skill.skill import BARE, Visible
+from intraskill.method.skill.skill import BARE
 
 OUT = Path(__file__).parents[1] / "docs" / "results" / "operator_power.csv"
 OPERATORS = ("ADD", "REWRITE", "DELETE", "MERGE", "SPLIT")
@@ -100,19 +102,19 @@ def gate(world: PlantedWorld, edits: tuple[Edit, ...], seed: int) -> Contributio
     """Hold one gate of the world."""
     tasks = world.tasks("skill_validation")
     everything = pool(world.draft, edits)
-    plan = plan_visible(everything, edits, tasks, seed=seed, round_index=1)
+    plan = plan_masks(everything, edits, tasks, seed=seed, round_index=1)
     rng = np.random.Generator(np.random.PCG64(child_seed(seed, "outcomes")))
     conditions = Conditions("planted", "skill_validation", "planted", "planted", world.version)
 
-    def arm(seen: dict[str, Visible]) -> list[Scored]:
-        success_N = [world.success_probability(task.id, seen[task.id], {}) for task in tasks]
+    def arm(seen: Masks) -> list[Scored]:
+        success_N = [world.success_probability(task.id, seen[task.id][0], {}) for task in tasks]
         reward_N = (rng.binomial(world.grades, success_N) / world.grades).tolist()
         return [
-            Scored(task.id, 0, seen[task.id], reward, {"r_strict": reward}, conditions)
+            Scored(task.id, 0, seen[task.id][0], reward, {"r_strict": reward}, conditions)
             for task, reward in zip(tasks, reward_N, strict=True)
         ]
 
-    return fit_contributions(pair(arm(dict.fromkeys(plan, BARE)), arm(plan), plan, everything.ids))
+    return fit(pair(arm(dict.fromkeys(plan, (BARE,))), arm(plan), plan, everything.ids))
 
 
 def taken_shares(

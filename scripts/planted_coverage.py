@@ -15,11 +15,12 @@ from csv_rows import write_csv
 from numpy.typing import NDArray
 
 from intraskill.environments.planted import PlantedWorld
-from intraskill.method.gate.paired_validation import Conditions, Pairs, Scored, pair, plan_visible
-from intraskill.method.gate.regression import fit_contributions
+from intraskill.method.gate.designs import Masks, plan_masks
+from intraskill.method.gate.estimators import fit
+from intraskill.method.gate.pairs import Conditions, Pairs, Scored, pair
 from intraskill.method.randomness import child_seed
 from intraskill.method.skill.edits import Edit, pool
-from intraskill.method.skill.skill import BARE, Skill, Visible
+from intraskill.method.skill.skill import BARE, Skill
 from intraskill.method.tasks import Task
 
 OUT = Path(__file__).parents[1] / "docs" / "results" / "planted_coverage.csv"
@@ -49,18 +50,21 @@ class BulkGate:
 
     def pairs(self, seed: int) -> Pairs:
         """Draw a plan and outcomes, and pair them."""
-        plan = plan_visible(self.pool, self.edits, self.tasks, seed=seed, round_index=0)
-        design_NJ = np.array([[j in plan[task.id] for j in self.pool.ids] for task in self.tasks], dtype=float)
+        plan = plan_masks(self.pool, self.edits, self.tasks, seed=seed, round_index=0)
+        design_NJ = np.array([[j in plan[task.id][0] for j in self.pool.ids] for task in self.tasks], dtype=float)
         rng = np.random.Generator(np.random.PCG64(child_seed(seed, "coverage")))
         masked_N = self.base_N + (self.effect_NJ * design_NJ).sum(axis=1)
         bare_rewards, masked_rewards = (rng.random(len(p)) < p for p in (self.base_N, masked_N))
         return pair(
-            self._score(bare_rewards, dict.fromkeys(plan, BARE)), self._score(masked_rewards, plan), plan, self.pool.ids
+            self._score(bare_rewards, dict.fromkeys(plan, (BARE,))),
+            self._score(masked_rewards, plan),
+            plan,
+            self.pool.ids,
         )
 
-    def _score(self, rewards_N: NDArray[np.bool_], seen: dict[str, Visible]) -> list[Scored]:
+    def _score(self, rewards_N: NDArray[np.bool_], seen: Masks) -> list[Scored]:
         return [
-            Scored(task.id, 0, seen[task.id], reward, {"r_strict": reward}, self.conditions)
+            Scored(task.id, 0, seen[task.id][0], reward, {"r_strict": reward}, self.conditions)
             for task, reward in zip(self.tasks, rewards_N.astype(float).tolist(), strict=True)
         ]
 
@@ -71,10 +75,10 @@ def measure(gates: int, seed: int) -> list[dict[str, object]]:
     if not world.is_additive():
         raise SystemExit("coverage of main effects is defined only in an additive world")
     gate = BulkGate(world)
-    fits = [fit_contributions(gate.pairs(child_seed(seed, "gate", number))) for number in range(gates)]
-    beta_GJ = np.array([fit.beta_J for fit in fits])
-    se_GJ = np.array([fit.se_J for fit in fits])
-    covered_GJ = np.array([(fit.low_J <= gate.true_J) & (gate.true_J <= fit.high_J) for fit in fits])
+    fits = [fit(gate.pairs(child_seed(seed, "gate", number))) for number in range(gates)]
+    beta_GJ = np.array([found.beta_J for found in fits])
+    se_GJ = np.array([found.se_J for found in fits])
+    covered_GJ = np.array([(found.low_J <= gate.true_J) & (gate.true_J <= found.high_J) for found in fits])
     rows: list[dict[str, object]] = [
         {
             "chunk": chunk.title,

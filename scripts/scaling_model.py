@@ -1,6 +1,6 @@
 """Memory and time of Qwen3.5-4B in the published configuration on 1, 4, 8 and 64 GPUs: arithmetic, no model is run.
 
-python scripts/scaling_model.py      # writes docs/results/scaling_model.csv and the tables of docs/scaling.md
+python scripts/scaling_model.py      # writes docs/results/scaling_model.csv and the tables of docs/research/scaling.md
 
 Every row says what it rests on: counted (from the architecture), measured (a result file of this repository, on a CPU),
 computed (from the two), or assumed. Nothing here was measured on a GPU.
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-DOCUMENT = ROOT / "docs" / "scaling.md"
+DOCUMENT = ROOT / "docs" / "research" / "scaling.md"
 RESULTS = ROOT / "docs" / "results"
 GPUS = (1, 4, 8, 64)
 GB = 1e9

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from intraskill.cli import compose
+from intraskill.config.overrides import compose
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.session import PARAMETERS
 from intraskill.environments.shopworld.shoppers import GreedyShopper, RandomShopper

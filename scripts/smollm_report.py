@@ -17,8 +17,8 @@ from statistics import fmean, stdev
 
 import torch
 
-from intraskill.cli import compose
 from intraskill.config.config import Config
+from intraskill.config.overrides import compose
 from intraskill.environments.shopworld.lessons import USEFUL, lesson_chunk
 from intraskill.method.curriculum.contexts import Curriculum, plan_groups
 from intraskill.method.errors import NothingToLearnError

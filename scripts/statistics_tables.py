@@ -1,4 +1,4 @@
-"""The tables of docs/statistics.md, each between two markers: every number from a CSV of docs/results or the planner.
+"""The tables on the gate, each between two markers: every number from a CSV of docs/results or the planner.
 
 python scripts/statistics_tables.py           # rewrites the tables in place; a test checks that nothing changes
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 from intraskill.method.gate.power import GateDesign, smallest_effect, standard_errors
 
 ROOT = Path(__file__).parents[1]
-DOCUMENT = ROOT / "docs" / "statistics.md"
+DOCUMENTS = (ROOT / "docs" / "gate.md", ROOT / "docs" / "research" / "gate_designs.md")
 RESULTS = ROOT / "docs" / "results"
 Row = dict[str, str]
 WORLDS = ("published", "published, still checkpoint", "lower correlation", "graded reward", "rare success")
@@ -298,8 +298,9 @@ def filled(text: str) -> str:
 
 
 def main() -> None:
-    """Rewrite the tables of the document."""
-    DOCUMENT.write_text(filled(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
+    """Rewrite the tables of both documents."""
+    for document in DOCUMENTS:
+        document.write_text(filled(document.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

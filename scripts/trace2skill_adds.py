@@ -5,7 +5,7 @@ python scripts/trace2skill_adds.py [--seeds 3] [--work DIR] [--draft FILE --anal
 Stage A on fresh trajectories of the tiny policy in the plain ShopWorld (or a skill from elsewhere, --draft), then the
 gate of round 0 on skill-validation: β of every chunk, and what the kept ones add together. The gate chose them on these
 very tasks, so the whole draft and the kept part are played again on model_dev, each task beside its skill-free run.
-Rows of other analysts in the file are kept; the same command with --work goes on where it was stopped.
+Rows of other proposers in the file are kept; the same command with --work goes on where it was stopped.
 """
 
 import argparse
@@ -15,8 +15,8 @@ from typing import Any
 
 from csv_rows import with_others, write_csv
 
-from intraskill.cli import compose
 from intraskill.config.config import Config
+from intraskill.config.overrides import compose
 from intraskill.method.skill.skill import Skill, parse_skill
 from intraskill.rounds.evaluate import compare, evaluate
 from intraskill.rounds.loop import run
@@ -89,7 +89,7 @@ def difference(what: str, split: str, numbers: Row, skill: Skill) -> Row:
 
 
 def write(rows: list[Row]) -> None:
-    """Write the rows with six digits, and keep those of other analysts."""
+    """Write the rows with six digits, and keep those of other proposers."""
     short = [{k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows]
     write_csv(OUT, with_others(OUT, short, "analyst"), COLUMNS)
 

@@ -4,7 +4,7 @@ python scripts/trace2skill_stages.py [--seeds 3] [--tasks 64] [--base-url URL --
                                      [key=value …]
 
 The tiny policy plays the plain ShopWorld; each pass is repeated on shuffled rollouts, and the skill's hash must not
-change. Rows of other analysts or settings in the file are kept. A key is read from OPENAI_API_KEY. With --work the
+change. Rows of other proposers or settings in the file are kept. A key is read from OPENAI_API_KEY. With --work the
 compiled skills stay there, as seed_0/skill_cold_start.md and so on. With --draft the online pass shows that skill
 instead of the drafts of the cold start: with it the tiny policy succeeds more often, so that successes are read too.
 """
@@ -18,13 +18,13 @@ from pathlib import Path
 
 from csv_rows import with_others, write_csv
 
-from intraskill.cli import compose
+from intraskill.config.overrides import compose
 from intraskill.method.rollouts import Rollout
 from intraskill.method.skill.edits import pool
 from intraskill.method.skill.skill import BARE, Skill, parse_skill
 from intraskill.proposers.llm import full_success
 from intraskill.proposers.proposal_filter import Memory
-from intraskill.proposers.trace2skill import ProposalBatch, harvest_edits
+from intraskill.proposers.trace2skill import ProposalBatch, propose_batch
 from intraskill.rounds.arms import plan_arm, run_arm
 from intraskill.rounds.run import Run
 from intraskill.rounds.setup import bench
@@ -32,7 +32,7 @@ from intraskill.rounds.setup import bench
 OUT = Path(__file__).parents[1] / "docs" / "results" / "trace2skill_stages.csv"
 SHUFFLES = 5
 ANSWERS = ("answered", "truncated", "not_json", "wrong_shape", "too_long", "refused")
-"""What came of a model's answers, re-asked ones included; the rules analyst asks nobody."""
+"""What came of a model's answers, re-asked ones included; the rules proposer asks nobody."""
 READ = ("parsed", "bad_answer", "fix_failed", "no_trial", "no_action", "no_proposal")
 STAGES = ("mapped", "not_at_start", "merged", "blocked_by_ledger", "misfit", "rejected_by_firewall")
 LLM = tuple(f"merged_level_{level}" for level in range(1, 6)) + ("reduce_bad_answer", "reduce_refused")
@@ -46,7 +46,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--tasks", type=int, default=64, help="rollouts per pass")
-    parser.add_argument("--base-url", help="OpenAI-compatible endpoint; without it the rules analyst reads")
+    parser.add_argument("--base-url", help="OpenAI-compatible endpoint; without it the rules proposer reads")
     parser.add_argument("--model", help="model name at the endpoint")
     parser.add_argument(
         "--work", help="directory of rollouts and answers, kept for a resume (default: a temporary one)"
@@ -100,29 +100,29 @@ def play(run: Run, name: str, skill: Skill) -> tuple[Rollout, ...]:
 def stages(
     run: Run, rollouts: tuple[Rollout, ...], skill: Skill, memory: Memory, named: dict[str, object], *, limit: int
 ) -> tuple[dict[str, object], Skill]:
-    """Harvest once, and again on shuffled rollouts; return the counts and the compiled skill."""
+    """Propose once, and again on shuffled rollouts; return the counts and the compiled skill."""
 
-    def harvest(read: list[Rollout]) -> ProposalBatch:
-        assert run.analyst is not None
-        return harvest_edits(read, skill, run.analyst, run.leak_filter, limit=limit, memory=memory)
+    def propose(read: list[Rollout]) -> ProposalBatch:
+        assert run.proposer is not None
+        return propose_batch(read, skill, run.proposer, run.leak_filter, limit=limit, memory=memory)
 
     before = outcomes(run)
-    found = harvest(list(rollouts))
+    batch = propose(list(rollouts))
     answers = outcomes(run) - before
-    compiled = pool(skill, found.edits)
+    compiled = pool(skill, batch.edits)
     hashes = {
-        pool(skill, harvest(random.Random(draw).sample(rollouts, len(rollouts))).edits).hash for draw in range(SHUFFLES)
+        pool(skill, propose(random.Random(draw).sample(rollouts, len(rollouts))).edits).hash for draw in range(SHUFFLES)
     }
-    counts = {name: found.counts.get(name, 0) for name in (*READ, *STAGES, *LLM, *LAST)}
-    row: dict[str, object] = {"analyst": found.analyst, **named, "shown": skill.hash if skill.chunks else ""}
+    counts = {name: batch.counts.get(name, 0) for name in (*READ, *STAGES, *LLM, *LAST)}
+    row: dict[str, object] = {"analyst": batch.analyst, **named, "shown": skill.hash if skill.chunks else ""}
     row["rollouts"] = len(rollouts)
     row["successes"] = sum(full_success(rollout.parts, rollout.reward) for rollout in rollouts)
     row |= {name: answers[name] for name in ANSWERS} | counts
-    row |= {"to_gate": len(found.proposals), "shuffles_equal": hashes == {compiled.hash}, "skill": compiled.hash}
+    row |= {"to_gate": len(batch.proposals), "shuffles_equal": hashes == {compiled.hash}, "skill": compiled.hash}
     print(", ".join(f"{name} {value}" for name, value in row.items() if value not in (0, "")))
-    for refusal in found.refused:
+    for refusal in batch.refused:
         print(f"  refused: {refusal.reason}")
-    for proposal in found.proposals:
+    for proposal in batch.proposals:
         texts = " / ".join(chunk.title for chunk in proposal.chunks) or ", ".join(proposal.targets)
         print(f"  {proposal.op} {texts}: {len(proposal.support)} rollouts")
     return row, compiled
@@ -130,12 +130,12 @@ def stages(
 
 def outcomes(run: Run) -> Counter[str]:
     """Return what has come of the model's answers so far."""
-    usage = run.analyst.usage if run.analyst is not None else None
+    usage = run.proposer.usage if run.proposer is not None else None
     return Counter() if usage is None else Counter(usage.outcomes)
 
 
 def write(rows: list[dict[str, object]]) -> None:
-    """Write the rows and keep those of other analysts and settings."""
+    """Write the rows and keep those of other proposers and settings."""
     write_csv(OUT, with_others(OUT, rows, "analyst", "settings"), COLUMNS)
     if not all(row["shuffles_equal"] for row in rows):
         sys.exit("the order of the rollouts changed a skill")

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from hypothesis import strategies as st
 
-from intraskill.method.gate.paired_validation import Conditions, Pairs, Scored, pair
+from intraskill.method.gate.pairs import Conditions, Pairs, Scored, pair
 from intraskill.method.gate.regression import Contributions
 from intraskill.method.rollouts import Group, GroupResult, Rollout
 from intraskill.method.skill.edits import Edit
@@ -58,7 +58,7 @@ def pairs_of(design_NJ: Sequence[Sequence[bool]], delta_N: Sequence[float], name
     }
     bare = [scored(task, 0.0) for task in shown]
     masked = [scored(task, float(d), shown[task]) for task, d in zip(shown, delta_N, strict=True)]
-    return pair(bare, masked, shown, ids(names))
+    return pair(bare, masked, {task: (visible,) for task, visible in shown.items()}, ids(names))
 
 
 def contributions(beta: Mapping[ChunkId, float]) -> Contributions:

@@ -145,6 +145,13 @@ def test_every_package_says_what_it_is_for() -> None:
     assert silent == []
 
 
+def test_the_loop_knows_no_shop() -> None:
+    shops = tuple(f"intraskill.environments.{name}" for name in ("shopworld", "remote", "shop_files", "serve"))
+    code = f"import sys, intraskill.rounds.loop; print([name for name in sys.modules if name.startswith({shops!r})])"
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.strip() == "[]"
+
+
 def test_the_command_line_loads_no_heavy_package() -> None:
     code = f"import sys, intraskill.cli; print([name for name in {HEAVY!r} if name in sys.modules])"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

@@ -38,13 +38,13 @@ def test_a_miniature_is_run_once_and_written_with_no_word_about_a_single_seed(tm
     assert [by_name[name]["answers"] for name in ("sft", "full")] == ["0", "8"]
     assert int(by_name["full"]["worker_calls"]) > 0
     assert float(by_name["oracle"]["value"]) >= float(by_name["sft"]["value"])
-    text = (tmp_path / "editor_results.md").read_text()
+    text = (tmp_path / "research" / "editor_results.md").read_text()
     assert "One seed shows nothing" in text and "exclude 0" not in text.split("## planted")[1]
 
     monkeypatch.setattr(editor_experiments, "run_one", lambda *job: pytest.fail(f"{job} is run again"))
     capsys.readouterr()
     assert experiment(tmp_path, "--only", "sft", "full", "oracle") == 0
-    assert (tmp_path / "editor_results.md").read_text() == text
+    assert (tmp_path / "research" / "editor_results.md").read_text() == text
     assert experiment(tmp_path, "--only", "full", "plain", "--write-only") == 0
     assert "Not finished: plain 0" in capsys.readouterr().out
     assert table(tmp_path, "editor_planted") == rows

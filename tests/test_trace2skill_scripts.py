@@ -29,7 +29,7 @@ def out(tmp_path, monkeypatch):
     return tmp_path / "adds.csv"
 
 
-def test_every_number_comes_with_its_interval_and_its_pairs_and_other_analysts_stay(out, tmp_path, monkeypatch):
+def test_every_number_comes_with_its_interval_and_its_pairs_and_other_proposers_stay(out, tmp_path, monkeypatch):
     theirs = dict.fromkeys(script.COLUMNS, "x")
     write_csv(out, [theirs, theirs | {"analyst": "rules"}], script.COLUMNS)
     monkeypatch.setattr("sys.argv", ["adds", "--seeds", "1", "--work", str(tmp_path / "work"), *SMALL])
@@ -47,7 +47,7 @@ def test_every_number_comes_with_its_interval_and_its_pairs_and_other_analysts_s
     assert out.read_bytes() == before, "what was run is read again"
 
 
-def test_a_skill_from_elsewhere_is_measured_under_the_name_of_its_analyst(out, tmp_path, monkeypatch):
+def test_a_skill_from_elsewhere_is_measured_under_the_name_of_its_proposer(out, tmp_path, monkeypatch):
     draft = tmp_path / "draft.md"
     draft.write_text("# Skill\n\n### Size\n\nPick the size.\n")
     words = ["--seeds", "1", "--draft", str(draft), "--analyst", "llm:m", *SMALL[1:]]

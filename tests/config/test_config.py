@@ -2,9 +2,10 @@
 
 import pytest
 
-from intraskill.cli import compose
 from intraskill.config.config import Config, check, flatten, options, unflatten
+from intraskill.config.overrides import compose
 from intraskill.config.shipped import CONFIGS
+from intraskill.config.suggestions import ALIASES, suggest
 from intraskill.method.errors import ConfigError
 
 EXPERIMENTS = sorted(path.stem for path in (CONFIGS / "exp").glob("*.yaml"))
@@ -109,6 +110,16 @@ def test_the_gap_controller_needs_the_measured_gap_and_a_start_inside_its_bounds
 def test_an_unknown_key_gets_a_did_you_mean(override, suggestion):
     with pytest.raises(ConfigError, match=f"did you mean '{suggestion}'"):
         compose([override])
+
+
+def test_what_other_trainers_call_an_option_leads_to_options_that_exist():
+    names = flatten(Config())
+    assert {target for targets in ALIASES.values() for target in targets} <= set(names)
+    assert not set(ALIASES) & set(names), "an alias that is an option hides it"
+    assert suggest("learning_rate", names) == suggest("grpo.learning-rate", names) == ["grpo.lr"]
+    assert suggest("num_generations", names) == ["grpo.group_size"] and suggest("lr", names) == ["grpo.lr"]
+    assert suggest("temprature", names) == ["rollout.temperature", "proposer.temperature"]
+    assert suggest("learing_rate", names) == ["grpo.lr"] and suggest("xyzzy", names) == []
 
 
 def test_an_experiment_may_be_named_without_its_plus_and_options_of_the_world_are_free():

@@ -9,8 +9,9 @@ from editor.editing import planted_editing, write_editor
 from planted_runs import content, planted_config
 from safetensors.torch import load_file, save_file
 
-from intraskill.cli import compose, main
+from intraskill.cli import main
 from intraskill.config.config import check
+from intraskill.config.overrides import compose
 from intraskill.editor.trained import trained_editor
 from intraskill.editor.training import train_editor
 from intraskill.method.errors import ArtifactError, ConfigError
@@ -134,11 +135,11 @@ def test_a_run_with_a_trained_editor_refuses_another_one_under_the_same_name(toy
 
 def test_an_editor_is_asked_as_it_was_trained(toy, tmp_path):
     config = editing_run(tmp_path / "run", toy, temperature=0.5)
-    editor, trained = assemble(config).analyst.editor, read_json(toy / "plan.json")
+    editor, trained = assemble(config).proposer.editor, read_json(toy / "plan.json")
     assert editor.learner.conditions["prompt"] == trained["about"]["conditions"]["prompt"]
     assert (editor.limits.tokens, editor.limits.characters) == (900, 200)
     assert (editor.learner.engine.temperature, editor.learner.engine.max_new_tokens) == (0.5, 12)
-    assert editor.drafter and assemble(editing_run(tmp_path / "b", toy, drafts=False)).analyst.editor.drafter is None
+    assert editor.drafter and assemble(editing_run(tmp_path / "b", toy, drafts=False)).proposer.editor.drafter is None
 
 
 def test_what_is_no_trained_editor_is_one_clear_sentence(toy, tmp_path):

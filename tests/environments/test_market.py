@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 import shop_rollouts
+from shop_calibration import BANDS, calibrate, calibration_tasks
 
 from intraskill.config.config import Config
 from intraskill.environments.shopworld import Shop, ShopWorld
-from intraskill.environments.shopworld.calibration import BANDS, calibrate, calibration_tasks
 from intraskill.environments.shopworld.catalogue import Catalogue
 from intraskill.environments.shopworld.market import PRESETS, generate
 from intraskill.environments.shopworld.market.draws import Draws
@@ -42,7 +42,7 @@ from intraskill.method.randomness import content_hash
 from intraskill.method.rollouts import Turn
 from intraskill.method.skill.skill import Skill
 from intraskill.method.tasks import SPLITS
-from intraskill.proposers.rules import RulesAnalyst
+from intraskill.proposers.rules import RulesProposer
 from intraskill.rl.start import learner_of
 
 SHARE_TOLERANCE = 0.05  # three standard errors of a share among 1,200 tasks, and half of it again for families
@@ -540,8 +540,8 @@ def rollouts_of(world: ShopWorld, limit: int):
         yield shop_rollouts.rollout(opening.request, turns, dict(outcome.parts), task_id=task.id)
 
 
-def test_the_rules_analyst_reads_a_market_from_its_public_text(tiny: ShopWorld) -> None:
-    analysis = RulesAnalyst().analyse(list(rollouts_of(tiny, 28)), Skill(""))
+def test_the_rules_read_a_market_from_its_public_text(tiny: ShopWorld) -> None:
+    analysis = RulesProposer().analyse(list(rollouts_of(tiny, 28)), Skill(""))
     mechanisms = Counter(proposal.root_cause for proposal in analysis.proposals)
     assert {"search_persona", "price_check"} <= set(mechanisms), mechanisms
     assert any(name.startswith("option") for name in mechanisms), mechanisms

@@ -15,8 +15,10 @@ from intraskill.method.curriculum.contexts import Curriculum, plan_groups
 from intraskill.method.curriculum.frontier import FrontierRule, Review, TriageRule, Verdict, find_frontier, triage
 from intraskill.method.errors import CheckpointError, ConfigError, SplitError
 from intraskill.method.gate.decision import GateRule, decide
-from intraskill.method.gate.paired_validation import Conditions, Scored, pair, plan_visible
-from intraskill.method.gate.regression import Contributions, fit_contributions
+from intraskill.method.gate.designs import plan_masks
+from intraskill.method.gate.estimators import fit
+from intraskill.method.gate.pairs import Conditions, Scored, pair
+from intraskill.method.gate.regression import Contributions
 from intraskill.method.randomness import child_seed
 from intraskill.method.rollouts import Episode, GroupResult, Rollout
 from intraskill.method.skill.edits import Edit, pool
@@ -38,12 +40,13 @@ def score(rollouts: tuple[Rollout, ...], learner: PlantedLearner) -> list[Scored
 def gate(learner: PlantedLearner, skill: Skill, edits: tuple[Edit, ...] = (), seed: int = 0) -> Contributions:
     tasks = learner.world.tasks("skill_validation")
     everything = pool(skill, edits)
-    plan = plan_visible(everything, edits, tasks, seed=seed, round_index=learner.steps)
+    plan = plan_masks(everything, edits, tasks, seed=seed, round_index=learner.steps)
+    masks = {task_id: visible for task_id, (visible,) in plan.items()}
     arms = [
         learner.run([Episode(t, everything, seen[t.id], 0, child_seed(seed, arm, learner.steps, t.id)) for t in tasks])
-        for arm, seen in (("bare", dict.fromkeys(plan, BARE)), ("masked", plan))
+        for arm, seen in (("bare", dict.fromkeys(plan, BARE)), ("masked", masks))
     ]
-    return fit_contributions(pair(score(arms[0], learner), score(arms[1], learner), plan, everything.ids))
+    return fit(pair(score(arms[0], learner), score(arms[1], learner), plan, everything.ids))
 
 
 def train(learner: PlantedLearner, skill: Skill, steps: int, seed: int = 0) -> list[GroupResult]:
@@ -156,7 +159,7 @@ def test_triage_finds_both_deficits_and_the_broken_tasks() -> None:
     assert min(seen[v] for v in (Verdict.MODEL_DEFICIT, Verdict.SKILL_DEFICIT, Verdict.ENVIRONMENT)) > 0
 
 
-def test_the_analyst_offers_the_draft_to_an_empty_skill_and_nothing_without_a_failure() -> None:
+def test_a_planted_world_offers_the_draft_to_an_empty_skill_and_nothing_without_a_failure() -> None:
     assert {edit.added_ids[0] for edit in candidates(Skill(""))} == set(WORLD.draft.ids)
     assert WORLD.propose((), WORLD.draft) == ()
     complete = Skill("", tuple(planted.chunk for planted in WORLD.chunks))

@@ -11,7 +11,7 @@ from intraskill.environments.planted import PlantedChunk, PlantedEdit, PlantedWo
 from intraskill.method.errors import ConfigError
 from intraskill.method.gate.decision import Fate, GateRule, decide
 from intraskill.method.gate.designs import states
-from intraskill.method.gate.regression import fit_contributions
+from intraskill.method.gate.estimators import fit
 from intraskill.method.rollouts import Rollout
 from intraskill.method.skill.edits import slots
 from intraskill.method.skill.skill import BARE, Skill
@@ -73,7 +73,7 @@ def test_the_sum_of_a_merged_pair_is_the_fitted_one_and_sees_two_thirds_of_their
     rows = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (1, 1, 0), (0, 0, 1)] * 2
     for merged, truly_better in ((0.2 + w + 0.02, True), (0.2 + w - 0.02, False)):
         delta = [0.0, 0.1, 0.1, 0.2 + w, merged] * 2
-        found = fit_contributions(pairs_of([[bool(x) for x in row] for row in rows], delta, "abX"))
+        found = fit(pairs_of([[bool(x) for x in row] for row in rows], delta, "abX"))
         assert found.beta_J[:2].sum() == pytest.approx(0.2 + 2 * w / 3, abs=EXACT)
         taken = bool(decide(skill("ab"), [edit("ab", "X")], found, GateRule(9)).taken)
         assert taken == (merged > 0.2 + 2 * w / 3)

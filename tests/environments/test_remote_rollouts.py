@@ -49,7 +49,7 @@ def world() -> ShopWorld:
 
 def runner(remote: RemoteShop | ShopWorld, world: ShopWorld) -> Any:
     """Return what a learner does with episodes: all of them through the real rollout loop, two batches at once."""
-    codec = ChatCodec(tokenizer(), remote.tools)
+    codec = ChatCodec(tokenizer(), remote.tools, system=remote.system)
     scripts = {world.shop_task(task.id).request: oracle_calls(world, task.id) for task in remote.tasks("train")}
 
     def run(episodes: Sequence[Episode]) -> tuple[Rollout, ...]:

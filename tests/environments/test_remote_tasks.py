@@ -9,6 +9,7 @@ from environments.faulty_servers import LeaseShop, serving
 
 from intraskill.config.config import Config
 from intraskill.environments.leaks import leaks
+from intraskill.environments.protocol import slots_of
 from intraskill.environments.remote.roster import from_manifest, from_sizes
 from intraskill.environments.remote.shop import RemoteShop
 from intraskill.environments.remote.transport import is_loopback
@@ -197,7 +198,7 @@ def test_a_run_of_more_episodes_than_slots_is_refused_before_it_starts(tmp_path:
             bench(config, tmp_path, environment=remote)
         assert not shop.requests
         check_slots(remote.slots, remote.slots)
-        check_slots(config.rollout.batch, getattr(world, "slots", None))
+        check_slots(config.rollout.batch, slots_of(world))
 
 
 def test_a_remote_host_must_be_allowed_by_name() -> None:

@@ -10,7 +10,7 @@ import traceback
 import pytest
 from llm.faulty_llm import TOKENS_IN, TOKENS_OUT, Reply, error, serving
 
-from intraskill.cli import compose
+from intraskill.config.overrides import compose
 from intraskill.config.proposing import WHERE_AND_HOW_MUCH
 from intraskill.llm.client import BadAnswerError, BudgetError, Endpoint, EndpointError, JsonClient, Limits, parse
 from intraskill.llm.wire import LONGEST_PAUSE_S

@@ -2,12 +2,13 @@
 
 import dataclasses
 import re
-from types import SimpleNamespace
 
 import pytest
 
+from intraskill.environments.planted import PlantedWorld
+from intraskill.environments.shopworld import ShopWorld
 from intraskill.method.errors import ConfigError
-from intraskill.proposers.schema import LANGUAGES, NAMES, language_of, load_prompts
+from intraskill.proposers.schema import LANGUAGES, NAMES, load_prompts, prompt_language
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -33,7 +34,7 @@ def test_values_are_filled_in_as_they_are():
 
 
 def test_the_environment_chooses_the_language_unless_the_knob_does():
-    shop = SimpleNamespace(settings=SimpleNamespace(language="zh"))
-    assert [language_of(shop), language_of(SimpleNamespace()), language_of(shop, "en")] == ["zh", "en", "en"]
+    shop = ShopWorld("tiny", language="zh")
+    assert [prompt_language(shop), prompt_language(PlantedWorld()), prompt_language(shop, "en")] == ["zh", "en", "en"]
     with pytest.raises(ConfigError, match="no prompts in 'fr'"):
         load_prompts("fr")

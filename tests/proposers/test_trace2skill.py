@@ -7,10 +7,9 @@ import pytest
 from method_records import result
 from shop_rollouts import play
 
-from intraskill.environments.planted import PlantedWorld
+from intraskill.environments.protocol import secrets_of
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.lessons import USEFUL, lesson_chunk
-from intraskill.method.errors import ConfigError
 from intraskill.method.gate.decision import Fate
 from intraskill.method.leakage.filter import LeakFilter, Secrets
 from intraskill.method.skill.edits import pool
@@ -19,15 +18,15 @@ from intraskill.method.skill.skill import Chunk, Skill
 from intraskill.proposers.analysis_records import rollout_id
 from intraskill.proposers.proposal_filter import Memory
 from intraskill.proposers.reduce import Reduction
-from intraskill.proposers.rules import RulesAnalyst, mechanism_of
-from intraskill.proposers.trace2skill import Analysis, ProposalBatch, harvest_edits, secrets_of
+from intraskill.proposers.rules import RulesProposer, mechanism_of
+from intraskill.proposers.trace2skill import Analysis, ProposalBatch, propose_batch
 from intraskill.rounds.review import analyses_line
 
 OPEN, EMPTY = LeakFilter(Secrets()), Skill("p")
 GUARDED = LeakFilter(Secrets(product_ids=("b100",), product_titles=("kestrel steel nonstick modern kettle",)))
 
 
-class AnalystWhoSays:
+class ProposerWhoSays:
     """Returns the given proposals whatever it reads."""
 
     name, reducer, prompts_hash = "says", None, ""
@@ -63,28 +62,28 @@ def played(world):
 def test_the_cold_start_finds_the_rules_that_the_shop_needs(world, played, golden) -> None:
     leak_filter = LeakFilter(secrets_of(world))
     empty = Skill("Advice for shopping.")
-    harvest = harvest_edits(played, empty, RulesAnalyst(), leak_filter, limit=16)
-    skill = pool(empty, harvest.edits)
+    batch = propose_batch(played, empty, RulesProposer(), leak_filter, limit=16)
+    skill = pool(empty, batch.edits)
     assert set(USEFUL) <= {mechanism_of(chunk) for chunk in skill.chunks}
-    assert harvest.refused == () and harvest.counts["over_limit"] == 0
+    assert batch.refused == () and batch.counts["over_limit"] == 0
     golden("cold_start_skill.md", skill.to_markdown())
 
 
 def test_the_same_rollouts_in_any_order_give_the_same_proposals(played) -> None:
     skill = Skill("p", (lesson_chunk("search_features"),))
-    expected = harvest_edits(played, skill, RulesAnalyst(), OPEN, limit=6, memory=Memory(round_index=1))
+    expected = propose_batch(played, skill, RulesProposer(), OPEN, limit=6, memory=Memory(round_index=1))
     assert len(expected.proposals) > 1
     for seed in range(5):
         shuffled = random.Random(seed).sample(played, len(played))
-        assert harvest_edits(shuffled, skill, RulesAnalyst(), OPEN, limit=6, memory=Memory(round_index=1)) == expected
+        assert propose_batch(shuffled, skill, RulesProposer(), OPEN, limit=6, memory=Memory(round_index=1)) == expected
     assert (
-        harvest_edits(played[: len(played) // 2], skill, RulesAnalyst(), OPEN, limit=6, memory=Memory(round_index=1))
+        propose_batch(played[: len(played) // 2], skill, RulesProposer(), OPEN, limit=6, memory=Memory(round_index=1))
         != expected
     )
 
 
 def test_prevalence_is_counted_from_the_rollouts(played) -> None:
-    proposals = harvest_edits(played, Skill("p"), RulesAnalyst(), OPEN, limit=16).proposals
+    proposals = propose_batch(played, Skill("p"), RulesProposer(), OPEN, limit=16).proposals
     supports = [len(p.support) for p in proposals]
     assert supports == sorted(supports, reverse=True)
     assert set(proposals[0].support) <= {rollout_id(r) for r in played}
@@ -100,11 +99,11 @@ def test_a_task_played_again_at_the_same_weights_has_another_rollout_id(played) 
 
 
 def test_no_more_than_the_limit_goes_to_the_gate(played) -> None:
-    everything = harvest_edits(played, Skill("p"), RulesAnalyst(), OPEN, limit=16).proposals
-    harvest = harvest_edits(played, Skill("p"), RulesAnalyst(), OPEN, limit=2)
-    assert harvest.proposals == everything[:2]
-    assert harvest.counts["over_limit"] == len(everything) - 2 > 0
-    assert harvest_edits(played, Skill("p"), RulesAnalyst(), OPEN, limit=0).edits == ()
+    everything = propose_batch(played, Skill("p"), RulesProposer(), OPEN, limit=16).proposals
+    batch = propose_batch(played, Skill("p"), RulesProposer(), OPEN, limit=2)
+    assert batch.proposals == everything[:2]
+    assert batch.counts["over_limit"] == len(everything) - 2 > 0
+    assert propose_batch(played, Skill("p"), RulesProposer(), OPEN, limit=0).edits == ()
 
 
 def test_a_loser_stays_away_for_some_rounds_and_then_returns() -> None:
@@ -112,27 +111,27 @@ def test_a_loser_stays_away_for_some_rounds_and_then_returns() -> None:
     ledger = Ledger().record(3, proposal, Fate.NON_POSITIVE)
     for round_index, expected in ((4, 0), (5, 0), (6, 1)):
         memory = Memory(ledger, round_index, rounds=2)
-        harvest = harvest_edits([], Skill("p"), AnalystWhoSays(proposal), OPEN, limit=6, memory=memory)
-        assert len(harvest.proposals) == expected
-        assert harvest.counts["blocked_by_ledger"] == len(harvest.blocked) == 1 - expected
+        batch = propose_batch([], Skill("p"), ProposerWhoSays(proposal), OPEN, limit=6, memory=memory)
+        assert len(batch.proposals) == expected
+        assert batch.counts["blocked_by_ledger"] == len(batch.blocked) == 1 - expected
 
 
 def test_what_the_ledger_keeps_away_is_told_once_with_the_whole_support_and_until_when() -> None:
     ledger = Ledger().record(3, add("Care"), Fate.NON_POSITIVE)
-    analyst = AnalystWhoSays(add("Care", support=("r2",)), add("Other", "Buy late."), add("Care", support=("r3",)))
-    harvest = harvest_edits([], Skill("p"), analyst, OPEN, limit=6, memory=Memory(ledger, 4, rounds=2))
-    (blocked,) = harvest.blocked
-    assert blocked.proposal.support == ("r2", "r3") and [p.chunks[0].title for p in harvest.proposals] == ["Other"]
+    proposer = ProposerWhoSays(add("Care", support=("r2",)), add("Other", "Buy late."), add("Care", support=("r3",)))
+    batch = propose_batch([], Skill("p"), proposer, OPEN, limit=6, memory=Memory(ledger, 4, rounds=2))
+    (blocked,) = batch.blocked
+    assert blocked.proposal.support == ("r2", "r3") and [p.chunks[0].title for p in batch.proposals] == ["Other"]
     assert "in round 3 (non_positive)" in blocked.reason and blocked.reason.endswith("kept away until round 5")
 
 
 def test_a_leak_is_refused_with_its_reason_and_takes_no_place() -> None:
     leak_filter = LeakFilter(Secrets(product_ids=("b100",)))
-    analyst = AnalystWhoSays(add("Leak", "Open b100.", support=("r1", "r2")), add("Care"))
-    harvest = harvest_edits([], Skill("p"), analyst, leak_filter, limit=1)
-    assert [p.chunks[0].title for p in harvest.proposals] == ["Care"]
-    assert harvest.refused[0].reason.startswith("product_id")
-    assert harvest.counts["rejected_by_firewall"] == 1
+    proposer = ProposerWhoSays(add("Leak", "Open b100.", support=("r1", "r2")), add("Care"))
+    batch = propose_batch([], Skill("p"), proposer, leak_filter, limit=1)
+    assert [p.chunks[0].title for p in batch.proposals] == ["Care"]
+    assert batch.refused[0].reason.startswith("product_id")
+    assert batch.counts["rejected_by_firewall"] == 1
 
 
 class ReducerWhoSees:
@@ -148,9 +147,9 @@ class ReducerWhoSees:
 
 
 def seen_by_reduce(*proposals, leak_filter=GUARDED, answer=None, skill=EMPTY, round_index=1):
-    analyst, memory = AnalystWhoSays(*proposals), Memory(round_index=round_index)
-    analyst.reducer = ReducerWhoSees(answer)
-    return analyst.reducer, harvest_edits([], skill, analyst, leak_filter, limit=6, memory=memory)
+    proposer, memory = ProposerWhoSays(*proposals), Memory(round_index=round_index)
+    proposer.reducer = ReducerWhoSees(answer)
+    return proposer.reducer, propose_batch([], skill, proposer, leak_filter, limit=6, memory=memory)
 
 
 def titles_of(proposals):
@@ -159,20 +158,20 @@ def titles_of(proposals):
 
 def test_a_leak_does_not_take_the_harmless_proposals_of_the_same_body_with_it() -> None:
     leak = [add("Open b100", support=("r1", "r2")), add("Open b100", support=("r3",))]
-    reducer, harvest = seen_by_reduce(*leak, add("Care", support=("r4",)), add("Caution", support=("r5",)))
-    (kept,) = harvest.proposals
+    reducer, batch = seen_by_reduce(*leak, add("Care", support=("r4",)), add("Caution", support=("r5",)))
+    (kept,) = batch.proposals
     assert titles_of(reducer.seen) == titles_of([kept]) == ["Care"] and kept.support == ("r4", "r5")
-    assert harvest.counts["rejected_by_firewall"] == 2 and harvest.counts["merged"] == 1
-    (refused,) = harvest.refused
+    assert batch.counts["rejected_by_firewall"] == 2 and batch.counts["merged"] == 1
+    (refused,) = batch.refused
     assert refused.proposal.support == ("r1", "r2", "r3")
 
 
 def test_a_text_of_reduce_is_screened_again() -> None:
     inputs = (add("One", "Prefer steel.", ("r1", "r2")), add("Care"))
-    reducer, harvest = seen_by_reduce(*inputs, answer=add("Open b100"))
-    assert reducer.allowed is False and sorted(titles_of(harvest.proposals)) == ["Care", "One"]
-    reducer, harvest = seen_by_reduce(*inputs, answer=add("Units", "Convert units before comparing."))
-    assert reducer.allowed is True and "Units" in titles_of(harvest.proposals)
+    reducer, batch = seen_by_reduce(*inputs, answer=add("Open b100"))
+    assert reducer.allowed is False and sorted(titles_of(batch.proposals)) == ["Care", "One"]
+    reducer, batch = seen_by_reduce(*inputs, answer=add("Units", "Convert units before comparing."))
+    assert reducer.allowed is True and "Units" in titles_of(batch.proposals)
 
 
 def test_a_reduce_that_ignores_the_screen_reaches_no_gate() -> None:
@@ -180,56 +179,34 @@ def test_a_reduce_that_ignores_the_screen_reaches_no_gate() -> None:
         def reduce(self, proposals, skill, allows):
             return Reduction((*proposals, add("Open b100")), {}, ())
 
-    analyst = AnalystWhoSays(add("One", "Prefer steel.", ("r1", "r2")))
-    analyst.reducer = Reckless()
-    harvest = harvest_edits([], EMPTY, analyst, GUARDED, limit=6)
-    assert titles_of(harvest.proposals) == ["One"] and len(harvest.refused) == 1
+    proposer = ProposerWhoSays(add("One", "Prefer steel.", ("r1", "r2")))
+    proposer.reducer = Reckless()
+    batch = propose_batch([], EMPTY, proposer, GUARDED, limit=6)
+    assert titles_of(batch.proposals) == ["One"] and len(batch.refused) == 1
 
 
 def test_a_disguised_copy_of_a_loser_stays_away() -> None:
     ledger = Ledger().record(3, add("Care", "Open the size chart of the page."), Fate.NON_POSITIVE)
     again = add("Care", "Op\u200ben the s\u0456ze ch\u00e1rt of the page.")
     assert again.meaning == add("Care", "OPEN the size chart of the page").meaning
-    harvest = harvest_edits([], EMPTY, AnalystWhoSays(again), OPEN, limit=6, memory=Memory(ledger, 4, rounds=2))
-    assert harvest.counts["blocked_by_ledger"] == 1
-
-
-class StatedAsMethod(PlantedWorld):
-    def secrets(self):
-        return Secrets(instructions=("Looking for a matte copper kettle",))
-
-
-class StatedAsAttribute(PlantedWorld):
-    secrets = Secrets(goals=("vintage cotton slim",))
-
-
-class StatedWrongly(PlantedWorld):
-    secrets = ("b100",)
-
-
-def test_a_world_may_state_secrets_of_its_own_beside_its_task_ids() -> None:
-    method, attribute = StatedAsMethod(), StatedAsAttribute()
-    assert secrets_of(method).instructions == ("Looking for a matte copper kettle",)
-    assert secrets_of(attribute).goals == ("vintage cotton slim",)
-    ids = secrets_of(PlantedWorld()).task_ids
-    assert ids and secrets_of(method).task_ids == ids == secrets_of(attribute).task_ids
-    with pytest.raises(ConfigError, match=r"StatedWrongly.secrets must be .*Secrets.* got tuple"):
-        secrets_of(StatedWrongly())
+    batch = propose_batch([], EMPTY, ProposerWhoSays(again), OPEN, limit=6, memory=Memory(ledger, 4, rounds=2))
+    assert batch.counts["blocked_by_ledger"] == 1
 
 
 def test_a_proposal_for_a_chunk_that_is_not_there_is_counted_and_dropped() -> None:
     present = Chunk("Care", "Do it well.")
-    misfits = AnalystWhoSays(Proposal("DELETE", ("gone-1",), (), "cause", ("r1",)), add("Care"))
-    harvest = harvest_edits([], Skill("p", (present,)), misfits, OPEN, limit=6, memory=Memory(round_index=1))
-    assert harvest.edits == () and harvest.counts["misfit"] == 2
+    misfits = ProposerWhoSays(Proposal("DELETE", ("gone-1",), (), "cause", ("r1",)), add("Care"))
+    batch = propose_batch([], Skill("p", (present,)), misfits, OPEN, limit=6, memory=Memory(round_index=1))
+    assert batch.edits == () and batch.counts["misfit"] == 2
 
 
 def test_only_additions_make_a_cold_start() -> None:
     old = Chunk("Old", "Old advice.")
-    analyst = AnalystWhoSays(Proposal("DELETE", (old.id,), (), "cause", ("r1",)), add("New", "Other advice entirely."))
-    first = harvest_edits([], Skill("p", (old,)), analyst, OPEN, limit=16)
+    deletion = Proposal("DELETE", (old.id,), (), "cause", ("r1",))
+    proposer = ProposerWhoSays(deletion, add("New", "Other advice entirely."))
+    first = propose_batch([], Skill("p", (old,)), proposer, OPEN, limit=16)
     assert [edit.op for edit in first.edits] == ["ADD"]
-    online = harvest_edits([], Skill("p", (old,)), analyst, OPEN, limit=6, memory=Memory(round_index=1))
+    online = propose_batch([], Skill("p", (old,)), proposer, OPEN, limit=6, memory=Memory(round_index=1))
     assert sorted(edit.op for edit in online.edits) == ["ADD", "DELETE"]
 
 
@@ -241,9 +218,9 @@ def test_training_groups_that_suffer_from_a_chunk_speak_for_its_deletion() -> No
         for one in (result(f"t{i}", [reward, reward + 0.01 * (i % 2)], i) for i in range(10))
     ]
     skill, memory = Skill("p", (harmful,)), Memory(round_index=1)
-    harvest = harvest_edits([], skill, AnalystWhoSays(), OPEN, limit=6, memory=memory, groups=groups)
-    assert [edit.op for edit in harvest.edits] == ["DELETE"]
-    assert harvest_edits([], skill, AnalystWhoSays(), OPEN, limit=6, memory=memory, groups=groups[:10]).edits == ()
+    batch = propose_batch([], skill, ProposerWhoSays(), OPEN, limit=6, memory=memory, groups=groups)
+    assert [edit.op for edit in batch.edits] == ["DELETE"]
+    assert propose_batch([], skill, ProposerWhoSays(), OPEN, limit=6, memory=memory, groups=groups[:10]).edits == ()
 
 
 def test_whoever_watches_is_told_why_an_llm_proposed_nothing():

@@ -101,7 +101,7 @@ def test_a_warm_start_refuses_what_it_cannot_learn_from(start: Path, tmp_path: P
 
 
 def test_a_demonstration_is_learnt_action_by_action_each_with_its_end(start: Path) -> None:
-    codec = ChatCodec(load_policy(start).tokenizer, shop().tools)
+    codec = ChatCodec(load_policy(start).tokenizer, shop().tools, system=shop().system)
     demo = next(demonstrations([shop()], Mix(), seed=3))
     ids, mask = encode(demo, codec)
     runs = [(kept, [t for t, _ in run]) for kept, run in groupby(zip(ids, mask, strict=True), key=lambda pair: pair[1])]

@@ -17,7 +17,7 @@ from intraskill.report.gate import LOOKED, paragraphs
 from intraskill.report.summary import summarise
 from intraskill.report.tables import report
 from intraskill.rounds.evaluate import find_source
-from intraskill.rounds.gate.findings import noise_band
+from intraskill.rounds.gate.assess import noise_band
 from intraskill.rounds.gate.standalone import validate
 from intraskill.rounds.loop import run
 from intraskill.rounds.setup import bench
@@ -46,7 +46,7 @@ def test_one_placebo_that_happens_to_lie_at_zero_does_not_make_the_noise_band_na
 def test_interactions_are_told_by_title_with_their_size_and_p_even_without_a_full_arm(measured):
     first, second, third = measured.validation.facts.skill.chunks[:3]
     pairs = ((first.id, second.id), (first.id, third.id))
-    screen = InteractionScreen(pairs, np.array([-0.3, 0.0]), np.array([0.004, 0.8]), 0.05, ((second.id, third.id),))
+    screen = InteractionScreen(pairs, np.array([-0.3, 0.0]), np.array([0.004, 0.8]), ((second.id, third.id),))
     assert measured.findings.additivity is None
     said = dict(paragraphs(measured.validation, replace(measured.findings, screen=screen)))[INTERACTIONS]
     assert f"{first.title} with {second.title} (γ̂ -0.300, p = 0.004)" in said

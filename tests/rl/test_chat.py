@@ -6,10 +6,12 @@ from rl.toy import SKILL, TOOLS, tokenizer
 from intraskill.method.errors import ConfigError
 from intraskill.rl.chat import ChatCodec
 
+SYSTEM = "You are a shopping agent."
+
 
 @pytest.fixture
 def codec() -> ChatCodec:
-    return ChatCodec(tokenizer(), TOOLS)
+    return ChatCodec(tokenizer(), TOOLS, system=SYSTEM)
 
 
 def test_prompt_answer_and_observation_are_the_tokens_of_the_whole_conversation(codec: ChatCodec) -> None:
@@ -51,15 +53,19 @@ def test_a_template_without_tool_messages_is_refused() -> None:
     deaf = copy.deepcopy(tokenizer())
     deaf.chat_template = "{% for m in messages if m.role != 'tool' %}{{ m.content + '<|im_end|>' }}{% endfor %}"
     with pytest.raises(ConfigError, match="tool message 1 and 0 times"):
-        ChatCodec(deaf, TOOLS)
+        ChatCodec(deaf, TOOLS, system=SYSTEM)
     endless = copy.deepcopy(tokenizer())
     endless.chat_template = "{% for m in messages %}{{ m.content + '\n' }}{% endfor %}"
     with pytest.raises(ConfigError, match="end the answer"):
-        ChatCodec(endless, TOOLS)
+        ChatCodec(endless, TOOLS, system=SYSTEM)
 
 
 def test_the_hash_sees_system_text_tools_and_template_options(codec: ChatCodec) -> None:
     words = tokenizer()
-    others = [ChatCodec(words, TOOLS, system="Hi."), ChatCodec(words, []), ChatCodec(words, TOOLS, options={"a": 1})]
+    others = [
+        ChatCodec(words, TOOLS, system="Hi."),
+        ChatCodec(words, [], system=SYSTEM),
+        ChatCodec(words, TOOLS, system=SYSTEM, options={"a": 1}),
+    ]
     assert len({codec.hash, *(other.hash for other in others)}) == 4
-    assert ChatCodec(words, TOOLS).hash == codec.hash
+    assert ChatCodec(words, TOOLS, system=SYSTEM).hash == codec.hash

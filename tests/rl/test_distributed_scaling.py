@@ -1,4 +1,4 @@
-"""docs/scaling.md: its tables and its result file are those of the model, and the model counts what torch counts."""
+"""docs/research/scaling.md: its tables and result file are those of the model, which counts what torch counts."""
 
 import csv
 import importlib
@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DOCUMENT = ROOT / "docs" / "scaling.md"
+DOCUMENT = ROOT / "docs" / "research" / "scaling.md"
 
 
 @pytest.fixture

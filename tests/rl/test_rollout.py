@@ -16,7 +16,7 @@ TASKS = ("aaa", "bbbb", "ccccc", "dddddd")
 
 @pytest.fixture
 def codec(policy: Policy) -> ChatCodec:
-    return ChatCodec(policy.tokenizer, TOOLS)
+    return ChatCodec(policy.tokenizer, TOOLS, system="You are a shopping agent.")
 
 
 def run(policy: Policy, codec: ChatCodec, episodes, limits: RolloutLimits = LIMITS):

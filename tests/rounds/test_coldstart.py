@@ -121,7 +121,7 @@ def test_another_file_or_other_settings_do_not_continue_a_directory(played, tmp_
         run_cold_start(shop_config(tmp_path / "a"), write(tmp_path / "u.jsonl", rows[1:]))
 
 
-def test_stage_a_needs_an_analyst_and_something_to_read(tmp_path):
+def test_stage_a_needs_a_proposer_and_something_to_read(tmp_path):
     config = shop_config(tmp_path / "a")
     config.coldstart.tasks = 0
     with pytest.raises(ConfigError, match="samples nothing"):

@@ -217,9 +217,9 @@ def test_candidates_never_add_more_chunks_than_the_largest_pool_allows():
     chunks = [Chunk(f"Rule {number}", f"Do {number}.") for number in range(6)]
     add, split = Proposal("ADD", (), (chunks[0],), "why"), Proposal("SPLIT", ("a",), tuple(chunks[1:4]), "why")
     delete, late = Proposal("DELETE", ("b",), (), "why"), Proposal("ADD", (), (chunks[4],), "why")
-    harvest = ProposalBatch((add, split, delete, late), (), {"over_limit": 1}, "rules")
-    assert adding_at_most(5, harvest) == replace(harvest, counts={"over_limit": 1, "too_large": 0})
-    found = adding_at_most(3, harvest)
+    batch = ProposalBatch((add, split, delete, late), (), {"over_limit": 1}, "rules")
+    assert adding_at_most(5, batch) == replace(batch, counts={"over_limit": 1, "too_large": 0})
+    found = adding_at_most(3, batch)
     assert found.proposals == (add, delete, late) and found.counts["too_large"] == 1
 
 

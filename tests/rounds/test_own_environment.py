@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from intraskill.cli import compose
+from intraskill.config.overrides import compose
 from intraskill.environments import protocol
 from intraskill.environments.contract import check_environment
 from intraskill.environments.contract.check import RULES, violated

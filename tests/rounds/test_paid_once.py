@@ -34,8 +34,8 @@ def lesson(about):
     return {"op": "ADD", "targets": [], "chunks": [chunk], "root_cause": "cause", "expected_effect": "effect"}
 
 
-def analyst(messages):
-    """Answer as an analyst would: lessons of successes and failures; the first two inputs of a batch are one."""
+def proposer(messages):
+    """Answer as a proposer would: lessons of successes and failures; the first two inputs of a batch are one."""
     system, task, turns = messages[0]["content"], messages[1]["content"], len(messages) // 2
     if "full success" in system:
         answer = {"lean_path": [1], "lessons": [{"action": 1, "proposal": lesson(task)}]}
@@ -79,7 +79,7 @@ def paid(asked):
 @contextmanager
 def whole_run(kind, place):
     """The files of a run that nobody kills, its questions and its number of syncs."""
-    with answering(analyst) as asked:
+    with answering(proposer) as asked:
         root = place / "whole"
         assert until(kind, small_config(root, asked.url), 0, place / "syncs") == 0
         yield asked, content(root), paid(asked), int((place / "syncs").read_text())
@@ -150,7 +150,7 @@ class Watcher(Silence):
 
 def test_whoever_watches_hears_what_was_paid_and_summary_and_report_say_it(tmp_path, capsys):
     watcher = Watcher()
-    with answering(analyst) as asked:
+    with answering(proposer) as asked:
         root = run(small_config(tmp_path / "run", asked.url), watcher)
         calls = len(asked.bodies)
     assert watcher.calls == sorted(watcher.calls) and watcher.calls[-1] == calls > 8
@@ -163,7 +163,7 @@ def test_whoever_watches_hears_what_was_paid_and_summary_and_report_say_it(tmp_p
 
 
 def test_a_run_that_its_budget_stopped_says_what_it_had_paid(tmp_path):
-    with answering(analyst) as asked:
+    with answering(proposer) as asked:
         config = small_config(tmp_path / "run", asked.url)
         config.proposer.budget_tokens = 7
         with pytest.raises(BudgetError, match=r"proposer\.budget_tokens=7"):

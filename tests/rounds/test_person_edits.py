@@ -128,7 +128,7 @@ def test_a_gate_that_has_begun_takes_no_file_in(root):
     assert with_persons_edits(current, directory, skill_of(again / "round_000"), (), Ledger())[0] != ()
 
 
-def test_an_analysts_proposal_for_the_same_chunk_waits_and_others_stay(root):
+def test_a_proposers_own_proposal_for_the_same_chunk_waits_and_others_stay(root):
     first, *others = skill_of(root / "round_000").chunks
     drop(root, Chunk(first.title, first.body + " Slowly."), *others)
     same = Proposal("DELETE", (first.id,), (), "harm", ("r1",))

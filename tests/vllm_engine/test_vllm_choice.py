@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from intraskill.cli import compose
 from intraskill.config.config import Config, flatten
+from intraskill.config.overrides import compose
 from intraskill.method.errors import ConfigError
 from intraskill.rl.engines.stateless import SamplingSettings
 from intraskill.rl.engines.vllm_local import VllmEngine, installed_vllm, vllm_engine_of

@@ -2,30 +2,24 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from intraskill.commands import Verb
-from intraskill.config.config import Config
+from intraskill.config.overrides import compose
 from intraskill.method.errors import counted
 
-Compose = Callable[[Sequence[str]], Config]
 
-
-def add(verb: Verb, compose: Compose) -> None:
-    """Register the command; ``compose`` turns overrides such as ``+exp=smollm`` into a config."""
-
-    def run(arguments: argparse.Namespace, overrides: list[str]) -> int:
-        return _draft(arguments, compose([*overrides, f"run_dir={arguments.out}"]))
-
-    parser = verb("coldstart", "write the first skill from recorded or fresh trajectories, and stop", run)
+def add(verb: Verb) -> None:
+    """Register the command."""
+    parser = verb("coldstart", "write the first skill from recorded or fresh trajectories, and stop", _draft)
     parser.add_argument(
-        "--trajectories", metavar="FILE", help="JSON lines, see docs/trace2skill.md (default: fresh ones)"
+        "--trajectories", metavar="FILE", help="JSON lines, see docs/proposers.md (default: fresh ones)"
     )
     parser.add_argument("--out", required=True, metavar="DIR", help="where to write; the same command continues there")
 
 
-def _draft(arguments: argparse.Namespace, config: Config) -> int:
+def _draft(arguments: argparse.Namespace, overrides: list[str]) -> int:
+    config = compose([*overrides, f"run_dir={arguments.out}"])
     from intraskill.report.live import monitor
     from intraskill.rounds.coldstart import run_cold_start
     from intraskill.store.run_directory import read_json

@@ -4,33 +4,27 @@ import argparse
 import dataclasses
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
-from intraskill.commands import Verb
+from intraskill.commands import Verb, config_beside
 from intraskill.commands.warmstart import print_step
 from intraskill.config.config import Config
+from intraskill.config.overrides import compose
 from intraskill.method.errors import ConfigError, counted
 
-Compose = Callable[[Sequence[str]], Config]
-ConfigBeside = Callable[[Path | None, list[str]], Config]
 
-
-def add(verb: Verb, compose: Compose, config_beside: ConfigBeside) -> None:
-    """Register the command; ``config_beside`` returns the config of a run directory plus overrides."""
-
-    def run(arguments: argparse.Namespace, overrides: list[str]) -> int:
-        if arguments.action == "run":
-            return _run(arguments, overrides, compose, config_beside)
-        act = {"train": _train, "sft": _sft, "traces": _traces}[arguments.action]
-        return act(arguments, compose(overrides))
-
-    parser = verb("editor", "train a policy that edits skills (Skill-α), and use it", run)
+def add(verb: Verb) -> None:
+    """Register the commands."""
+    parser = verb("editor", "train a policy that edits skills (Skill-α), and use it", _editor)
     actions = parser.add_subparsers(required=True, dest="action", metavar="ACTION")
-    train = actions.add_parser("train", help="train an editor with rollback rewards, or continue")
+
+    def action(name: str, text: str) -> argparse.ArgumentParser:
+        return actions.add_parser(name, help=text, description=text)
+
+    train = action("train", "train an editor with rollback rewards, or continue")
     train.add_argument("--dry-run", action="store_true", help="print what is read, tried and paid, and stop")
-    sft = actions.add_parser("sft", help="fine-tune policy.path on edit traces")
+    sft = action("sft", "fine-tune policy.path on edit traces")
     sft.add_argument("--traces", metavar="FILE", help="JSON lines of prompt and answer (default: synthetic ones)")
     _amount(sft)
     sft.add_argument("--out", required=True, metavar="DIR", help="where to write the weights")
@@ -38,10 +32,10 @@ def add(verb: Verb, compose: Compose, config_beside: ConfigBeside) -> None:
     sft.add_argument("--batch", type=int, default=32, help="traces per optimizer step")
     sft.add_argument("--epochs", type=int, default=3, help="passes over the traces")
     sft.add_argument("--max-tokens", type=int, default=32768, help="longest trace, prompt included")
-    traces = actions.add_parser("traces", help="write synthetic edit traces and stop")
+    traces = action("traces", "write synthetic edit traces and stop")
     _amount(traces)
     traces.add_argument("--out", required=True, metavar="FILE", help="JSON lines to write")
-    compile_ = actions.add_parser("run", help="compile a skill from evidence in one pass, without a reward")
+    compile_ = action("run", "compile a skill from evidence in one pass, without a reward")
     compile_.add_argument(
         "evidence", nargs="*", metavar="EVIDENCE", help=".md, .txt, .jsonl; default: held-out streams"
     )
@@ -53,6 +47,13 @@ def add(verb: Verb, compose: Compose, config_beside: ConfigBeside) -> None:
 def _amount(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--number", type=int, default=2000, metavar="N", help="synthetic traces")
     parser.add_argument("--careless", type=float, default=0.2, metavar="P", help="share of arbitrary answers")
+
+
+def _editor(arguments: argparse.Namespace, overrides: list[str]) -> int:
+    if arguments.action == "run":
+        return _run(arguments, overrides)
+    action = {"train": _train, "sft": _sft, "traces": _traces}[arguments.action]
+    return action(arguments, compose(overrides, experiment=None))
 
 
 def _train(arguments: argparse.Namespace, config: Config) -> int:
@@ -150,7 +151,7 @@ def _sft(arguments: argparse.Namespace, config: Config) -> int:
     return 0
 
 
-def _run(arguments: argparse.Namespace, overrides: list[str], compose: Compose, config_beside: ConfigBeside) -> int:
+def _run(arguments: argparse.Namespace, overrides: list[str]) -> int:
     from intraskill.editor.compiling import compile_files, compile_held_out
     from intraskill.editor.trained import TINY, TINY_EXPERIMENT
     from intraskill.method.skill.skill import Skill, parse_skill
@@ -173,7 +174,10 @@ def _run(arguments: argparse.Namespace, overrides: list[str], compose: Compose, 
             f"--ckpt {ckpt} is no finished run of editor train (no editor/DONE); finish the editor's training first, "
             "or give another run"
         )
-    config = config_beside(ckpt, overrides) if trained else compose([*overrides, f"policy.path={ckpt}"])
+    if trained:
+        config = config_beside(ckpt, overrides)
+    else:
+        config = compose([*overrides, f"policy.path={ckpt}"], experiment=None)
     checkpoint = ckpt / "editor" / "checkpoint" if trained else None
     skill = parse_skill(read_text(skill_file(arguments.skill))) if arguments.skill else Skill("")
     config = dataclasses.replace(config, run_dir=str(out.parent))

@@ -5,19 +5,19 @@ import io
 import json
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any, TextIO, cast
 
-from intraskill.commands import Verb, ignore_broken_pipe, never
+from intraskill.commands import Verb, never
 from intraskill.config.config import Config
-from intraskill.environments.protocol import Environment, Opening, Outcome, Session, boundary
+from intraskill.config.overrides import compose
+from intraskill.environments.protocol import Environment, Opening, Outcome, Session, boundary, system_of
 from intraskill.environments.tool_calls import write_call
 from intraskill.method.errors import ArtifactError, ConfigError, SplitError, counted
 from intraskill.method.randomness import shuffled
 from intraskill.method.tasks import OPENED, SPLITS, Split, Task
-from intraskill.rl.chat import system_of
 
 HELP = """  TOOL words     call a tool, such as: search red mug    or: click back to search
   NUMBER         take the action with this number
@@ -194,25 +194,25 @@ class Table:
 
 
 def _goal(environment: Environment, task_id: str) -> str:
-    shop_task = getattr(environment, "shop_task", None)
-    if shop_task is None:
+    from intraskill.environments.shopworld.world import Shop
+
+    if not isinstance(environment, Shop):
         return "this environment keeps no goal that could be shown"
-    return "\n".join(f"{name}: {value}" for name, value in asdict(shop_task(task_id).goal).items())
+    return "\n".join(f"{name}: {value}" for name, value in asdict(environment.shop_task(task_id).goal).items())
 
 
-Compose = Callable[[Sequence[str]], Config]
 DIALECTS = ("shopsim-lease", "webshop-agentgym")
 MARKS = {"ok": "ok      ", "violated": "VIOLATED", "skipped": "skipped "}
 
 
-def add(verb: Verb, compose: Compose) -> None:
-    """Register the commands; ``compose`` turns overrides such as ``env.options.language=zh`` into a config."""
-    parser = verb("env", "look at, play, check and serve an environment (env.… overrides say which)", never)
+def add(verb: Verb) -> None:
+    """Register the commands."""
+    parser = verb("env", "look at, play, check or serve an environment, such as env.name=planted", never)
     actions = parser.add_subparsers(required=True, metavar="ACTION")
 
     def action(name: str, text: str, run: Callable[[argparse.Namespace, Config], int]) -> argparse.ArgumentParser:
         sub = actions.add_parser(name, help=text, description=text)
-        sub.set_defaults(command=lambda arguments, overrides: _ended(lambda: run(arguments, compose(overrides))))
+        sub.set_defaults(command=lambda arguments, overrides: _stoppable(run, arguments, overrides))
         return sub
 
     stats = action("stats", "statistics of a world: tasks, texts, catalogue, versions", _stats)
@@ -241,10 +241,12 @@ def add(verb: Verb, compose: Compose) -> None:
     serve.add_argument("--lease-seconds", type=float, default=600.0, help="an unused slot is taken back after these")
 
 
-def _ended(act: Callable[[], int]) -> int:
-    """Run an action; a reader that goes away and Ctrl-C end it without a word about saved steps: there are none."""
+def _stoppable(
+    run: Callable[[argparse.Namespace, Config], int], arguments: argparse.Namespace, overrides: list[str]
+) -> int:
+    """Run an action; Ctrl-C ends it without a word about saved steps: there are none."""
     try:
-        return ignore_broken_pipe(act)
+        return run(arguments, compose(overrides, experiment=None))
     except KeyboardInterrupt:
         sys.stderr.write("\nintraskill: stopped\n")
         return 130
@@ -295,7 +297,7 @@ def _play(arguments: argparse.Namespace, config: Config) -> int:
 def _check(arguments: argparse.Namespace, config: Config) -> int:
     from dataclasses import asdict
 
-    from intraskill.environments.contract import check_environment
+    from intraskill.environments.contract.check import check_environment, violated
     from intraskill.rounds.setup import environment_of
 
     if arguments.tasks < 1:
@@ -310,7 +312,7 @@ def _check(arguments: argparse.Namespace, config: Config) -> int:
         seen = f"{place}: {finding.what}" if finding.what else ""
         remedy = f"; {finding.remedy}" if finding.remedy else ""
         sys.stdout.write(f"{MARKS[finding.status]} {finding.rule}: {finding.promise}{seen}{remedy}\n")
-    return 1 if any(finding.status == "violated" for finding in findings) else 0
+    return 1 if violated(findings) else 0
 
 
 def _serve(arguments: argparse.Namespace, config: Config) -> int:

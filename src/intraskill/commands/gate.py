@@ -8,24 +8,24 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from intraskill.commands import Verb
+from intraskill.commands import Verb, no_overrides
+from intraskill.config.config import ESTIMATORS
 from intraskill.method.errors import ConfigError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from intraskill.method.gate.policies import DecisionRule
+    from intraskill.method.gate.decision import DecisionRule
     from intraskill.method.gate.power import GateDesign, GatePlan
 
 TASKS = (400, 800, 1600, 3200)
 POLICIES = ("positive_topk", "probability", "fdr")
-ESTIMATORS = ("paired_ols", "paired_ols_intercept", "ancova", "masked_ols", "covariate")
 
 
 def add(verb: Verb) -> None:
     """Register the command."""
     gate = verb("gate", "plan a gate: what it can see, what slips through, what it costs; no model, no GPU", _gate)
-    gate.add_argument("action", choices=("plan",))
+    gate.add_argument("action", choices=("plan",), help="print what a gate of this size can see, and stop")
     gate.add_argument("--chunks", type=int, help="chunks of the pool (default 12, or those of --from)")
     gate.add_argument("--tasks", type=int, nargs="+", help="numbers of tasks to compare (default 400 800 1600 3200)")
     gate.add_argument("--sigma", type=float, help="SD of R − B, reward units (default 0.44, or that of --from)")
@@ -41,7 +41,7 @@ def add(verb: Verb) -> None:
     gate.add_argument("--replicates", type=int, help="masked rollouts per task (mirrored: 2)")
     gate.add_argument("--mirrored", action="store_true", help="every second masked run shows what the one before hid")
     gate.add_argument("--bare-replicates", type=int, default=1, help="bare rollouts per task (default 1)")
-    gate.add_argument("--estimator", choices=ESTIMATORS, default="paired_ols")
+    gate.add_argument("--estimator", choices=ESTIMATORS, default="paired_ols", help="model of the contributions")
     gate.add_argument(
         "--correlation",
         type=float,
@@ -56,8 +56,7 @@ def add(verb: Verb) -> None:
 
 
 def _gate(arguments: argparse.Namespace, overrides: list[str]) -> int:
-    if overrides:
-        raise ConfigError(f"this command takes no overrides, got {' '.join(overrides)}")
+    no_overrides(overrides)
     from intraskill.method.gate.power import plan_gate, require_power, verdict
 
     rules = _rules(arguments.policy or POLICIES, arguments.top_k)
@@ -87,7 +86,7 @@ def _designs(arguments: argparse.Namespace) -> "list[GateDesign]":
     replicates = arguments.replicates or (2 if arguments.mirrored else 1)
     chunks, sigma, correlation = arguments.chunks, arguments.sigma, arguments.correlation
     if arguments.source:
-        from intraskill.rounds.gate.plan import read_noise
+        from intraskill.rounds.earlier_rounds import read_noise
 
         noise = read_noise(Path(arguments.source))
         chunks, sigma = noise.chunks if chunks is None else chunks, noise.sigma if sigma is None else sigma
@@ -116,10 +115,9 @@ def _slot(text: str) -> tuple[int, ...]:
 
 
 def _rules(policies: Sequence[str], top_k: int) -> "list[DecisionRule]":
-    from intraskill.method.gate.policies import FdrRule, GateRule, ProbabilityRule
+    from intraskill.method.gate.power import RULES
 
-    kinds = {"positive_topk": GateRule, "probability": ProbabilityRule, "fdr": FdrRule}
-    return [kinds[name](top_k) for name in policies]
+    return [RULES[name](top_k) for name in policies]
 
 
 def _row(plan: "GatePlan", arguments: argparse.Namespace) -> dict[str, Any]:

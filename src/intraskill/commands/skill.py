@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from intraskill.commands import Verb, ignore_broken_pipe, never, skill_export
-from intraskill.method.errors import ConfigError, counted
+from intraskill.commands import Verb, never, no_overrides, skill_export
+from intraskill.method.errors import counted
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -54,9 +54,8 @@ def add(verb: Verb) -> None:
 def _without_overrides(
     run: Callable[[argparse.Namespace], int], arguments: argparse.Namespace, overrides: list[str]
 ) -> int:
-    if overrides:
-        raise ConfigError(f"this command takes no overrides, got {' '.join(overrides)}")
-    return ignore_broken_pipe(lambda: run(arguments))
+    no_overrides(overrides)
+    return run(arguments)
 
 
 def _print(arguments: argparse.Namespace, data: Callable[[], Any], lines: "Callable[[], Iterable[Text]]") -> int:
@@ -72,11 +71,11 @@ def _print(arguments: argparse.Namespace, data: Callable[[], Any], lines: "Calla
 def _show(arguments: argparse.Namespace) -> int:
     from intraskill.report.skill_source import skill_source
 
-    found = skill_source(arguments.source)
-    if text := found.skill.render():
+    source = skill_source(arguments.source)
+    if text := source.skill.render():
         sys.stdout.write(text + "\n")
     else:
-        sys.stderr.write(f"{found.path} has no chunks: the policy sees nothing of it\n")
+        sys.stderr.write(f"{source.path} has no chunks: the policy sees nothing of it\n")
     return 0
 
 
@@ -138,6 +137,6 @@ def _revert(arguments: argparse.Namespace) -> int:
     history, _ = run_version(arguments.source)
     _, target = run_version(f"{history.root}@{arguments.to}")
     chunk = None if arguments.chunk is None else history.chunk(arguments.chunk, history.newest)
-    found = revert(history, target, chunk, Path(arguments.out) if arguments.out else None)
-    sys.stdout.write(revert_words(history, target, found))
+    reverted = revert(history, target, chunk, Path(arguments.out) if arguments.out else None)
+    sys.stdout.write(revert_words(history, target, reverted))
     return 0

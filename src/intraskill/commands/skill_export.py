@@ -66,7 +66,7 @@ def _leak_filter(run: str | None, overrides: list[str]) -> "LeakFilter":
     if run is None and not overrides:
         return LeakFilter()
     from intraskill.config.config import unflatten
-    from intraskill.proposers.trace2skill import secrets_of
+    from intraskill.environments.protocol import secrets_of
     from intraskill.rounds.setup import environment_of
     from intraskill.store.provenance import plan_record
 

@@ -1,28 +1,17 @@
 """`intraskill validate`: the gate alone, its refit from recorded rows, and whether its ranking holds."""
 
 import argparse
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from intraskill.commands import Verb
-from intraskill.config.config import ESTIMATORS, Config
+from intraskill.commands import Verb, config_beside
+from intraskill.config.config import ESTIMATORS
 from intraskill.method.errors import ConfigError
 
-ConfigBeside = Callable[[Path | None, list[str]], Config]
 
-
-def add(verb: Verb, config_beside: ConfigBeside) -> None:
-    """Register the command; ``config_beside`` returns the config of a run directory (or none) plus overrides."""
-
-    def run(arguments: argparse.Namespace, overrides: list[str]) -> int:
-        flags = {"tasks": arguments.tasks, "estimator": arguments.estimator, "policy": arguments.policy}
-        words = [*overrides, *(f"gate.{name}={value}" for name, value in flags.items() if value is not None)]
-        if arguments.refit:
-            return _refit(arguments, words, config_beside)
-        return _alone(arguments, words, config_beside)
-
-    parser = verb("validate", "run the gate alone on a checkpoint and its skill", run)
+def add(verb: Verb) -> None:
+    """Register the command."""
+    parser = verb("validate", "run the gate alone on a checkpoint and its skill", _validate)
     parser.add_argument("--ckpt", help="a run, a round, or a checkpoint directory")
     parser.add_argument("--skill", help="skill file instead of the one beside the checkpoint")
     parser.add_argument("--out", help="where to write (default: in the run)")
@@ -36,7 +25,13 @@ def add(verb: Verb, config_beside: ConfigBeside) -> None:
     parser.add_argument("--draws", type=int, default=3, help="random arms of the ranking")
 
 
-def _alone(arguments: argparse.Namespace, words: list[str], config_beside: ConfigBeside) -> int:
+def _validate(arguments: argparse.Namespace, overrides: list[str]) -> int:
+    flags = {"tasks": arguments.tasks, "estimator": arguments.estimator, "policy": arguments.policy}
+    words = [*overrides, *(f"gate.{name}={value}" for name, value in flags.items() if value is not None)]
+    return _refit(arguments, words) if arguments.refit else _alone(arguments, words)
+
+
+def _alone(arguments: argparse.Namespace, words: list[str]) -> int:
     if not arguments.ckpt:
         raise ConfigError("validate needs --ckpt, a run, a round or a checkpoint, or --refit, the pairs.parquet of one")
     from intraskill.report.gate import print_gate, print_ranking
@@ -56,18 +51,18 @@ def _alone(arguments: argparse.Namespace, words: list[str], config_beside: Confi
     make_directory(root)
     with monitor() as watcher:
         run = bench(config, root, watcher)
-        found = validate(run, source, skill, bare=Path(arguments.bare) if arguments.bare else None)
-    print_gate(found.validation, found.findings, found.directory, found.remarks)
+        report = validate(run, source, skill, bare=Path(arguments.bare) if arguments.bare else None)
+    print_gate(report.validation, report.findings, report.directory, report.remarks)
     if arguments.ranking:
         with monitor() as watcher:
             ranking, directory = validate_ranking(
-                replace(run, monitor=watcher), source, found.validation, size=arguments.size, draws=arguments.draws
+                replace(run, monitor=watcher), source, report.validation, size=arguments.size, draws=arguments.draws
             )
         print_ranking(ranking, str(directory))
     return 0
 
 
-def _refit(arguments: argparse.Namespace, words: list[str], config_beside: ConfigBeside) -> int:
+def _refit(arguments: argparse.Namespace, words: list[str]) -> int:
     from intraskill.report.gate import print_gate
     from intraskill.rounds.gate.standalone import refit
 
@@ -77,6 +72,6 @@ def _refit(arguments: argparse.Namespace, words: list[str], config_beside: Confi
     gate = config_beside(None, words).gate
     changes = {name: getattr(gate, name) for name in (name.removeprefix("gate.") for name in names)}
     out = Path(arguments.out) if arguments.out else None
-    found, findings, directory = refit(Path(arguments.refit), changes, out)
-    print_gate(found, findings, directory, (f"Recomputed from {arguments.refit}.",))
+    validation, findings, directory = refit(Path(arguments.refit), changes, out)
+    print_gate(validation, findings, directory, (f"Recomputed from {arguments.refit}.",))
     return 0

@@ -2,30 +2,24 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from intraskill.commands import Verb
-from intraskill.config.config import Config
+from intraskill.config.overrides import compose
 from intraskill.method.errors import ConfigError, counted
 
-Compose = Callable[[Sequence[str]], Config]
 
-
-def add(verb: Verb, compose: Compose) -> None:
-    """Register the command; ``compose`` turns overrides such as ``+exp=smollm`` into a config."""
-
-    def run(arguments: argparse.Namespace, overrides: list[str]) -> int:
-        return _warm_start(arguments, compose(overrides))
-
-    parser = verb("warmstart", "fine-tune start weights on demonstrations and write them to policy.path", run)
+def add(verb: Verb) -> None:
+    """Register the command."""
+    parser = verb("warmstart", "fine-tune start weights on demonstrations and write them to policy.path", _warm_start)
     parser.add_argument("--from", dest="start", default="smollm2", help="smollm2 (default) or a model directory")
     parser.add_argument("--demonstrations", type=int, default=320, metavar="N", help="episodes shown, each once")
     parser.add_argument("--lr", type=float, default=1e-3, help="learning rate")
     parser.add_argument("--out", metavar="DIR", help="where to write instead of policy.path")
 
 
-def _warm_start(arguments: argparse.Namespace, config: Config) -> int:
+def _warm_start(arguments: argparse.Namespace, overrides: list[str]) -> int:
+    config = compose(overrides)
     if arguments.demonstrations < 1:
         raise ConfigError(f"--demonstrations={arguments.demonstrations}: give 1 or more")
     if config.env.name != "shopworld":

@@ -1,4 +1,4 @@
-"""Options of whoever writes candidate edits: an analyst or a trained editor."""
+"""Options of whoever proposes candidate edits, a trained editor among them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from intraskill.config.option import option
 
 @dataclass
 class ProposerConfig:
-    """Who writes candidate edits: an analyst of Trace2Skill, or a trained editor of Skill-α."""
+    """Who proposes candidate edits: the rules or an LLM of Trace2Skill, or a trained editor of Skill-α."""
 
     name: str = option("rules", "rules, an LLM, an editor, nobody", "", ("rules", "openai", "skill_alpha", "none"))
     max_candidates: int = option(6, "most edits that one gate tests", "[0, 64]")
@@ -17,7 +17,7 @@ class ProposerConfig:
     max_calls: int = option(100, "most rollouts that an LLM or editor reads per round; failures come first", "[1, inf)")
     max_decisions: int = option(20, "most decisions of an LLM's live trial of its fix of one failure", "[1, 1000]")
     editor: str | None = option(None, "who edits for skill_alpha: a run of intraskill editor train, or tiny_editor")
-    drafts: bool | None = option(None, "an editor gets the rules analyst's texts as drafts; null = if editor.terse")
+    drafts: bool | None = option(None, "an editor gets the rules proposer's texts as drafts; null = if editor.terse")
     language: str = option("auto", "of an LLM's prompts; auto: the environment's", choices=("auto", "en", "zh"))
     base_url: str = option("http://127.0.0.1:8000/v1", "OpenAI-compatible endpoint")
     model: str = option("", "model name at the endpoint")

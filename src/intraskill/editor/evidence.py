@@ -95,7 +95,7 @@ def experience_unit(rollout: Rollout, limits: EvidenceLimits, *, drafts: Sequenc
     Args:
         rollout: the trajectory.
         limits: `EvidenceLimits.steps` and ``characters`` count here.
-        drafts: chunks that an analyst wrote for it.
+        drafts: chunks that a proposer wrote for it.
     """
     if rollout.reward is None:
         return None

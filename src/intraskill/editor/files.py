@@ -64,7 +64,7 @@ def file_workbench(paths: Sequence[Path], skill: Skill, limits: EvidenceLimits) 
     """Return a domain of some files, in the order given.
 
     Args:
-        paths: documents (``.md``, ``.txt``) and trajectories (``.jsonl``, see docs/trace2skill.md).
+        paths: documents (``.md``, ``.txt``) and trajectories (``.jsonl``, see docs/proposers.md).
         skill: z_0.
         limits: sizes of the units.
 

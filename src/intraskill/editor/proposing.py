@@ -29,7 +29,7 @@ from intraskill.method.skill.proposals import Proposal
 from intraskill.method.skill.skill import Chunk, Skill
 from intraskill.proposers.analysis_records import AnalysisRecord, call_id, rollout_id
 from intraskill.proposers.llm import full_success
-from intraskill.proposers.trace2skill import Analysis, Analyst
+from intraskill.proposers.trace2skill import Analysis, Proposer
 from intraskill.rl.learner import Learner
 from intraskill.rl.start import policy_directory, start_policy, trainer_settings
 from intraskill.store.provenance import draft_of
@@ -51,12 +51,12 @@ class Editor:
     learner: Learner
     limits: EvidenceLimits
     size: PromptSize
-    drafter: Analyst | None = None
+    drafter: Proposer | None = None
 
 
 @dataclass(frozen=True)
-class EditorAnalyst:
-    """Reads rollouts in batches; see `intraskill.proposers.trace2skill.Analyst`.
+class EditorProposer:
+    """Reads rollouts in batches; see `intraskill.proposers.trace2skill.Proposer`.
 
     Attributes:
         name: what the report calls it.
@@ -140,11 +140,11 @@ class EditorAnalyst:
         )
 
 
-def drafts_of(drafter: Analyst | None, rollouts: Sequence[Rollout], skill: Skill) -> list[tuple[Chunk, ...]]:
-    """Return, for every rollout, the texts that an analyst would propose because of it, each once; none for a success.
+def drafts_of(drafter: Proposer | None, rollouts: Sequence[Rollout], skill: Skill) -> list[tuple[Chunk, ...]]:
+    """Return, for every rollout, the texts that a proposer would add because of it, each once; none for a success.
 
-    In an editor's training only failures bring drafts. A world's own analyst may name a rollout by its task, or by task
-    and sample, instead of by `rollout_id`.
+    In an editor's training only failures bring drafts. A world's own proposer may name a rollout by its task, or by
+    task and sample, instead of by `rollout_id`.
     """
     found: dict[str, dict[str, Chunk]] = {}
     for proposal in () if drafter is None else drafter.analyse(rollouts, skill).proposals:
@@ -169,12 +169,12 @@ def _unit(rollout: Rollout, limits: EvidenceLimits, drafts: Sequence[Chunk]) -> 
     return replace(unit, id=rollout_id(rollout))
 
 
-def editor_analyst(config: Config, drafter: Analyst) -> EditorAnalyst:
-    """Return the analyst that asks ``proposer.editor``; its files are read when it is first asked.
+def editor_proposer(config: Config, drafter: Proposer) -> EditorProposer:
+    """Return the proposer that asks ``proposer.editor``; its files are read when it is first asked.
 
     Args:
         config: of the run.
-        drafter: the analyst whose texts come as drafts, where ``proposer.drafts`` wants them.
+        drafter: the proposer whose texts come as drafts, where ``proposer.drafts`` wants them.
     """
 
     def load() -> Editor:
@@ -183,10 +183,10 @@ def editor_analyst(config: Config, drafter: Analyst) -> EditorAnalyst:
         return load_editor(trained, config, drafter if wanted else None)
 
     proposer = config.proposer
-    return EditorAnalyst(f"skill_alpha:{Path(str(proposer.editor)).name}", load, config.seed, proposer.max_calls)
+    return EditorProposer(f"skill_alpha:{Path(str(proposer.editor)).name}", load, config.seed, proposer.max_calls)
 
 
-def load_editor(trained: TrainedEditor, config: Config, drafter: Analyst | None) -> Editor:
+def load_editor(trained: TrainedEditor, config: Config, drafter: Proposer | None) -> Editor:
     """Load an editor for a run: its prompts are those of its training, device and temperature those of the run.
 
     It samples in this process with the torch engine, whatever it was trained with.

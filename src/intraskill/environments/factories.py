@@ -15,7 +15,7 @@ OWN = {
     "shopworld": "intraskill.environments.shopworld:ShopWorld",
     "planted": "intraskill.environments.planted:PlantedWorld",
 }
-SCALARS = (int, float, bool, str, NoneType)
+_SCALARS = (int, float, bool, str, NoneType)
 
 
 def built(env: EnvConfig) -> Any:
@@ -113,6 +113,6 @@ def _members(kind: Any) -> tuple[Any, ...]:
 def _fits(value: object, kind: Any) -> bool:
     """Return whether a value is of a scalar type; other types are the factory's to judge."""
     members = _members(kind)
-    if not all(member in SCALARS for member in members):
+    if not all(member in _SCALARS for member in members):
         return True
     return type(value) in members or (float in members and type(value) is int)

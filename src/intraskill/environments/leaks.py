@@ -41,7 +41,7 @@ def leaks(shown: object, secrets: Collection[str] = (), said: Collection[str] = 
     Keys are judged by `is_private_key`.
 
     Args:
-        shown: a page text, an observation state, a persona: anything that a policy or an analyst may read.
+        shown: a page text, an observation state, a persona: anything that a policy or a proposer may read.
         secrets: texts that must not occur anywhere in it, such as the full instruction of a persona task.
         said: what the policy wrote itself: a page may echo it, and what it made up is no leak.
     """

@@ -1,15 +1,24 @@
-"""What the loop needs from any environment: tasks by split, and single-use sessions.
+"""What the loop needs from any environment, tasks by split and single-use sessions, and what one may offer besides.
 
 State is a pure function of (catalogue, task, actions): no random generator lives in an environment. A technical
 failure raises `EnvironmentFault`; it is never reward 0.
+
+An environment may also have the members of `OPTIONAL`. They are read by the functions at the end of this module and
+nowhere else; each says what holds without its member.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from intraskill.method.tasks import Split, Task
+from intraskill.config.config import Config
+from intraskill.method.errors import ConfigError
+from intraskill.method.leakage.filter import Secrets
+from intraskill.method.rollouts import Rollout
+from intraskill.method.skill.proposals import Proposal
+from intraskill.method.skill.skill import Skill
+from intraskill.method.tasks import SPLITS, Split, Task
 
 
 @dataclass(slots=True)
@@ -130,3 +139,79 @@ class Environment(Protocol):
 
     def open(self) -> Session:
         """Return a new single-use session."""
+
+
+_TEXT = ("a text", lambda value: isinstance(value, str))
+_METHOD = ("a method", callable)
+OPTIONAL: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+    "language": _TEXT,
+    "system": _TEXT,
+    "slots": ("a number of 1 or more", lambda value: type(value) is int and value >= 1),
+    "solvable": _METHOD,
+    "secrets": (
+        "intraskill.method.leakage.filter.Secrets, or a method that returns them",
+        lambda value: isinstance(value, Secrets),
+    ),
+    "propose": _METHOD,
+    "learner": _METHOD,
+}
+"""Every optional member: what it must be, in words and as a test of its value."""
+DEFAULT_SYSTEM = "You are an agent that solves a task with tools."
+
+
+def offered(environment: Environment, name: str) -> Any:
+    """Return an optional member, ``secrets`` always as a value; ``None`` where the environment has none.
+
+    Raises:
+        ConfigError: when it is of another type.
+    """
+    wanted, fits = OPTIONAL[name]
+    value = getattr(environment, name, None)
+    if name == "secrets" and callable(value):
+        value = value()
+    if value is not None and not fits(value):
+        raise ConfigError(
+            f"{type(environment).__name__}.{name} must be {wanted}, got {type(value).__name__}; "
+            f"without {name} of its own, leave it out"
+        )
+    return value
+
+
+def language_of(environment: Environment) -> str:
+    """Return the language of an environment's pages, such as ``en``; empty for one that does not say it."""
+    return offered(environment, "language") or ""
+
+
+def system_of(environment: Environment) -> str:
+    """Return the first sentence of the system message; a general one for an environment without ``system``."""
+    return offered(environment, "system") or DEFAULT_SYSTEM
+
+
+def slots_of(environment: Environment) -> int | None:
+    """Return how many episodes can be open at once; ``None``, which is any number, without ``slots``."""
+    slots: int | None = offered(environment, "slots")
+    return slots
+
+
+def is_solvable(environment: Environment, task_id: str) -> bool | None:
+    """Return an oracle's word on a task: an unsolvable one is no skill deficit. ``None`` without ``solvable``."""
+    solvable: Callable[[str], bool | None] | None = offered(environment, "solvable")
+    return None if solvable is None else solvable(task_id)
+
+
+def secrets_of(environment: Environment) -> Secrets:
+    """Return what no chunk may hold: the ids of all tasks, and what the environment states as ``secrets``."""
+    task_ids = tuple(task.id for split in SPLITS for task in environment.tasks(split))
+    return Secrets(task_ids=task_ids) + (offered(environment, "secrets") or Secrets())
+
+
+def own_propose(environment: Environment) -> Callable[[Sequence[Rollout], Skill], tuple[Proposal, ...]] | None:
+    """Return what proposes edits from rollouts and the current skill, or ``None`` without ``propose``."""
+    propose: Callable[[Sequence[Rollout], Skill], tuple[Proposal, ...]] | None = offered(environment, "propose")
+    return propose
+
+
+def own_learner(environment: Environment) -> Callable[[Config], Any] | None:
+    """Return what builds the environment's own `intraskill.rl.learner.Learner`, or ``None`` without ``learner``."""
+    learner: Callable[[Config], Any] | None = offered(environment, "learner")
+    return learner

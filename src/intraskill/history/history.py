@@ -34,8 +34,8 @@ class TriedEdit:
         taken: whether the skill holds its new side, or lacks what it deletes.
         fate: what became of it.
         reason: the same in words, with the numbers.
-        author: ``draft`` for text that the run was started with, ``person``, or the analyst's name.
-        calls: ids of the analyst calls behind it.
+        author: ``draft`` for text that the run was started with, ``person``, or the proposer's name.
+        calls: ids of the proposer calls behind it.
     """
 
     round_index: int
@@ -54,7 +54,7 @@ class Turned:
     Attributes:
         entry: its line of the ledger.
         titles: of its new chunks, where the round still holds them.
-        author: ``person``, or the analyst's name.
+        author: ``person``, or the proposer's name.
     """
 
     entry: LedgerEntry
@@ -252,7 +252,7 @@ def _read_version(number: int, directory: Path, before: Skill | None) -> Version
     )
 
 
-def _draft(chunk: Chunk, decision: Decision, entries: list[LedgerEntry], analyst: str) -> TriedEdit:
+def _draft(chunk: Chunk, decision: Decision, entries: list[LedgerEntry], proposer: str) -> TriedEdit:
     """Return a draft chunk as the ADD that it was; what no ledger entry accounts for came with the run's start."""
     edit = Edit((), (chunk,))
     entry = next((entry for entry in entries if entry.edit_id == edit.id), None)
@@ -260,11 +260,11 @@ def _draft(chunk: Chunk, decision: Decision, entries: list[LedgerEntry], analyst
     if entry is None:
         return TriedEdit(0, edit, taken, decision.fates[chunk.id], decision.reasons[chunk.id], "draft")
     edit = replace(edit, support=entry.support)
-    return replace(_tried(0, edit, taken, decision, analyst), fate=entry.fate, reason=entry.reason)
+    return replace(_tried(0, edit, taken, decision, proposer), fate=entry.fate, reason=entry.reason)
 
 
-def _tried(number: int, edit: Edit, taken: bool, decision: Decision, analyst: str) -> TriedEdit:
-    author = PERSON if PERSON in edit.support else analyst
+def _tried(number: int, edit: Edit, taken: bool, decision: Decision, proposer: str) -> TriedEdit:
+    author = PERSON if PERSON in edit.support else proposer
     key = edit.id if edit.id in decision.fates else edit.added_ids[0]
     return TriedEdit(number, edit, taken, decision.fates[key], decision.reasons[key], author)
 

@@ -38,7 +38,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One action and what the environment publicly answered; the analyst's evidence.
+    """One action and what the environment publicly answered; the proposer's evidence.
 
     Attributes:
         page: page type before the action.

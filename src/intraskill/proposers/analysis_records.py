@@ -1,7 +1,7 @@
-"""One readable record per analyst call, so that a line of the skill can be followed back to what was read and tried.
+"""One readable record per proposer call, so that a line of the skill can be followed back to what was read and tried.
 
-While a pass runs, the ``calls`` of a proposal name its place, ``CALL~2``: the third proposal of that call. The harvest
-writes each proposal's fate into its record and leaves the bare call ids on the proposals that go on.
+While a pass runs, the ``calls`` of a proposal name its place, ``CALL~2``: the third proposal of that call. The pass
+writes at its end each proposal's fate into its record and leaves the bare call ids on the proposals that go on.
 """
 
 import json
@@ -16,8 +16,8 @@ from intraskill.method.skill.proposals import Proposal
 from intraskill.method.skill.skill import Skill
 from intraskill.proposers.schema import Prompts
 
-MAX_PAGE_CHARS = 1500
-MAX_ACTION_CHARS = 200
+_MAX_PAGE_CHARS = 1500
+_MAX_ACTION_CHARS = 200
 _SEEN_ALREADY = ("page_type", "actions", "last_action", "search_available")
 
 
@@ -51,17 +51,17 @@ def _log(rollout: Rollout) -> list[str]:
     lines = []
     before: Mapping[str, Any] = {}
     for number, turn in enumerate(rollout.turns, 1):
-        call = f"{turn.tool}({quoted(turn.argument, MAX_ACTION_CHARS)})" if turn.tool else quoted_action(turn.action)
+        call = f"{turn.tool}({quoted(turn.argument, _MAX_ACTION_CHARS)})" if turn.tool else _quoted_action(turn.action)
         lines.append(f"{number}. on {quoted(turn.page)}: {call} -> {turn.feedback}")
         if seen := _public({key: value for key, value in turn.state.items() if before.get(key) != value}):
-            lines.append(f"   saw {quoted(seen, MAX_PAGE_CHARS)}")
+            lines.append(f"   saw {quoted(seen, _MAX_PAGE_CHARS)}")
         before = turn.state
     return lines
 
 
-def quoted_action(action: str) -> str:
+def _quoted_action(action: str) -> str:
     """Return an action that was no valid call."""
-    return f"no valid call {quoted(action, MAX_ACTION_CHARS)}"
+    return f"no valid call {quoted(action, _MAX_ACTION_CHARS)}"
 
 
 def _public(value: Any) -> Any:
@@ -74,7 +74,7 @@ def _public(value: Any) -> Any:
 
 
 Kind = Literal["success", "failure", "reduce", "edit"]
-TO_GATE = "to_gate"
+_TO_GATE = "to_gate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class ProposalFate:
 
 @dataclass(frozen=True, slots=True)
 class AnalysisRecord:
-    """What one analyst call read, tried and proposed.
+    """What one proposer call read, tried and proposed.
 
     Attributes:
         id: the call: kind, rollout and, where a prompt was asked, its hash.
@@ -186,7 +186,7 @@ def with_fates(
 
     def closed(one: ProposalFate) -> ProposalFate:
         (place,) = one.proposal.calls
-        fate = TO_GATE if place in edits else fallen.get(place, "")
+        fate = _TO_GATE if place in edits else fallen.get(place, "")
         return replace(one, proposal=bare_calls(one.proposal), fate=fate, edit_id=edits.get(place, ""))
 
     return tuple(

@@ -1,4 +1,4 @@
-"""The analyst that asks an LLM (`proposer.name=openai`): once on a success, in a dialogue with a trial on a failure.
+"""The proposer that asks an LLM (`proposer.name=openai`): once on a success, in a dialogue with a trial on a failure.
 
 It is given what the policy could see, and the reward parts; it never sees a goal. What it answers is a candidate
 like any other: screen, REDUCE, ledger and gate come after it.
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from intraskill.config.proposing import ProposerConfig
-from intraskill.environments.protocol import Environment, Outcome, Session, boundary
+from intraskill.environments.protocol import Environment, Outcome, Session, boundary, slots_of
 from intraskill.environments.tool_calls import write_call
 from intraskill.llm.client import BadAnswerError, JsonClient, Usage
 from intraskill.method.rollouts import Rollout
@@ -29,8 +29,8 @@ from intraskill.proposers.schema import (
     array,
     check_action,
     checked,
-    language_of,
     load_prompts,
+    prompt_language,
     read_proposal,
     record,
 )
@@ -111,7 +111,7 @@ def full_success(parts: Mapping[str, float], reward: float | None) -> bool:
     return parts.get("r_success", reward or 0.0) >= 1.0
 
 
-def example_actions(tools: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+def _example_actions(tools: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return one action text per tool, as an agent writes them."""
     examples = []
     for tool in tools:
@@ -121,7 +121,7 @@ def example_actions(tools: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     return tuple(examples)
 
 
-MAX_LESSONS = 3
+_MAX_LESSONS = 3
 SCHEMA = record(lean_path=INTEGERS, lessons=array(record(action=INTEGER, proposal=PROPOSAL)))
 
 
@@ -132,18 +132,18 @@ def analyse_success(client: JsonClient, prompts: Prompts, rollout: Rollout, skil
         EndpointError: when the endpoint gives no answer.
     """
     messages = [
-        {"role": "system", "content": prompts.fill("success_analyst", max_lessons=MAX_LESSONS)},
+        {"role": "system", "content": prompts.fill("success_analyst", max_lessons=_MAX_LESSONS)},
         {"role": "user", "content": describe(rollout, skill, prompts)},
     ]
     name = rollout_id(rollout)
     blank = AnalysisRecord(call_id("success", name, messages), "success", client.endpoint.model, name)
     try:
-        return client.ask(messages, SCHEMA, lambda data: read_lessons(data, blank, skill, len(rollout.turns)))
+        return client.ask(messages, SCHEMA, lambda data: _read_lessons(data, blank, skill, len(rollout.turns)))
     except BadAnswerError as error:
         return replace(blank, outcome="bad_answer", diagnosis=str(error))
 
 
-def read_lessons(data: Any, blank: AnalysisRecord, skill: Skill, actions: int) -> AnalysisRecord:
+def _read_lessons(data: Any, blank: AnalysisRecord, skill: Skill, actions: int) -> AnalysisRecord:
     """Fill a record from an answer.
 
     Args:
@@ -157,8 +157,8 @@ def read_lessons(data: Any, blank: AnalysisRecord, skill: Skill, actions: int) -
     """
     answer = checked(data, SCHEMA)
     lessons = answer["lessons"]
-    if len(lessons) > MAX_LESSONS:
-        raise ValueError(f"{len(lessons)} lessons, at most {MAX_LESSONS} are allowed")
+    if len(lessons) > _MAX_LESSONS:
+        raise ValueError(f"{len(lessons)} lessons, at most {_MAX_LESSONS} are allowed")
     for index, number in enumerate(answer["lean_path"]):
         check_action(number, actions, f"lean_path[{index}]")
     proposals, pointed = [], []
@@ -170,10 +170,10 @@ def read_lessons(data: Any, blank: AnalysisRecord, skill: Skill, actions: int) -
     return replace(blank, lean_path=path).proposing(proposals, pointed)
 
 
-MAX_PROPOSALS = 1
+_MAX_PROPOSALS = 1
 DIAGNOSIS = record(responsible_action=INTEGER, diagnosis=TEXT, fix=TEXT)
 DECISION = record(action=TEXT, done=TEXT)
-LESSON = record(private_notes=TEXT, proposals=array(PROPOSAL))
+_LESSON = record(private_notes=TEXT, proposals=array(PROPOSAL))
 Messages = list[dict[str, str]]
 
 
@@ -195,7 +195,7 @@ class FailureAnalyst:
     _places: Any = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        slots = getattr(self.environment, "slots", None)
+        slots = slots_of(self.environment)
         object.__setattr__(self, "_places", threading.BoundedSemaphore(slots) if slots else nullcontext())
 
     def analyse(self, rollout: Rollout, skill: Skill) -> AnalysisRecord:
@@ -238,12 +238,12 @@ class FailureAnalyst:
         trial.open()
         if trial.over:
             return
-        shown = "\n".join(_spelt({"action": one, "done": ""}) for one in example_actions(self.environment.tools))
+        shown = "\n".join(_spelt({"action": one, "done": ""}) for one in _example_actions(self.environment.tools))
         text = self.prompts.fill("failure_trial", max_decisions=trial.max_decisions, examples=shown, page=trial.page)
         try:
             while not trial.over:
                 messages.append({"role": "user", "content": text})
-                decision = self._turn(messages, DECISION, read_decision)
+                decision = self._turn(messages, DECISION, _read_decision)
                 if decision["done"]:
                     return
                 trial.act(decision["action"])
@@ -253,15 +253,15 @@ class FailureAnalyst:
             trial.close()
 
     def _conclude(self, messages: Messages, found: AnalysisRecord, skill: Skill) -> AnalysisRecord:
-        messages.append({"role": "user", "content": self.prompts.fill("failure_lesson", max_proposals=MAX_PROPOSALS)})
+        messages.append({"role": "user", "content": self.prompts.fill("failure_lesson", max_proposals=_MAX_PROPOSALS)})
 
         def read(data: Any) -> dict[str, Any]:
-            answer: dict[str, Any] = checked(data, LESSON)
-            read_lesson(answer, skill)
+            answer: dict[str, Any] = checked(data, _LESSON)
+            _read_lesson(answer, skill)
             return answer
 
-        answer = self._turn(messages, LESSON, read)
-        proposals = [replace(made, support=(found.rollout_id,)) for made in read_lesson(answer, skill)]
+        answer = self._turn(messages, _LESSON, read)
+        proposals = [replace(made, support=(found.rollout_id,)) for made in _read_lesson(answer, skill)]
         return replace(found, private_notes=answer["private_notes"].strip()).proposing(proposals)
 
     def _turn(self, messages: Messages, schema: dict[str, Any], read: Any) -> dict[str, Any]:
@@ -270,7 +270,7 @@ class FailureAnalyst:
         return answer
 
 
-def read_decision(data: Any) -> dict[str, Any]:
+def _read_decision(data: Any) -> dict[str, Any]:
     """Return a decision: an action, or the word that ends the trial.
 
     Raises:
@@ -282,14 +282,14 @@ def read_decision(data: Any) -> dict[str, Any]:
     return answer
 
 
-def read_lesson(answer: dict[str, Any], skill: Skill) -> list[Any]:
+def _read_lesson(answer: dict[str, Any], skill: Skill) -> list[Any]:
     """Return the proposals of a lesson.
 
     Raises:
         ValueError: for too many, or one that does not fit the skill.
     """
-    if len(answer["proposals"]) > MAX_PROPOSALS:
-        raise ValueError(f"{len(answer['proposals'])} proposals, at most {MAX_PROPOSALS} is allowed")
+    if len(answer["proposals"]) > _MAX_PROPOSALS:
+        raise ValueError(f"{len(answer['proposals'])} proposals, at most {_MAX_PROPOSALS} is allowed")
     return [read_proposal(item, f"proposals[{i}]", skill) for i, item in enumerate(answer["proposals"])]
 
 
@@ -302,8 +302,8 @@ def _facts(trial: LiveTrial) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class LlmAnalyst:
-    """Reads each rollout on its own; see `intraskill.proposers.trace2skill.Analyst`.
+class LlmProposer:
+    """Reads each rollout on its own; see `intraskill.proposers.trace2skill.Proposer`.
 
     Attributes:
         client: endpoint and cache.
@@ -364,8 +364,8 @@ class LlmAnalyst:
         return Analysis(proposals, dict(counts), records)
 
 
-def llm_analyst(client: JsonClient, environment: Environment, settings: ProposerConfig) -> LlmAnalyst:
-    """Return the analyst that the configuration's ``proposer`` section asks for.
+def llm_proposer(client: JsonClient, environment: Environment, settings: ProposerConfig) -> LlmProposer:
+    """Return the proposer that the configuration's ``proposer`` section asks for.
 
     Args:
         client: endpoint and cache.
@@ -375,5 +375,5 @@ def llm_analyst(client: JsonClient, environment: Environment, settings: Proposer
     Raises:
         ConfigError: for a language without prompts.
     """
-    prompts = load_prompts(language_of(environment, settings.language))
-    return LlmAnalyst(client, prompts, environment, settings.max_calls, settings.max_decisions)
+    prompts = load_prompts(prompt_language(environment, settings.language))
+    return LlmProposer(client, prompts, environment, settings.max_calls, settings.max_decisions)

@@ -18,7 +18,7 @@ from intraskill.proposers.analysis_records import AnalysisRecord, call_id, descr
 from intraskill.proposers.schema import INTEGERS, PROPOSAL, Prompts, array, checked, read_proposal, record
 
 BATCH = 5
-MAX_LEVELS = 5
+_MAX_LEVELS = 5
 SCHEMA = record(outputs=array(record(inputs=INTEGERS, proposal=PROPOSAL)))
 Allows = Callable[[Proposal], bool]
 _Output = tuple[tuple[int, ...], Proposal]
@@ -66,7 +66,7 @@ class LlmReducer:
         counts: Counter[str] = Counter()
         records: list[AnalysisRecord] = []
         current = list(proposals)
-        for level in range(1, MAX_LEVELS + 1):
+        for level in range(1, _MAX_LEVELS + 1):
             if len(current) < 2:
                 break
             ordered = sorted(current, key=lambda p: _order(p, level))
@@ -88,15 +88,15 @@ class LlmReducer:
             return AnalysisRecord("", "reduce", self.client.endpoint.model), ()
         messages = [
             {"role": "system", "content": self.prompts.fill("reduce")},
-            {"role": "user", "content": describe_batch(batch, skill)},
+            {"role": "user", "content": _describe_batch(batch, skill)},
         ]
-        outputs = self.client.ask(messages, SCHEMA, lambda data: read_outputs(data, batch, skill))
+        outputs = self.client.ask(messages, SCHEMA, lambda data: _read_outputs(data, batch, skill))
         inputs = tuple(sorted({call.partition("~")[0] for proposal in batch for call in proposal.calls}))
         name = call_id("reduce", f"level_{level}", messages)
         return AnalysisRecord(name, "reduce", self.client.endpoint.model, inputs=inputs), outputs
 
 
-def describe_batch(batch: Sequence[Proposal], skill: Skill) -> str:
+def _describe_batch(batch: Sequence[Proposal], skill: Skill) -> str:
     """Return the numbered proposals beside the skill: operation, targets and chunk text, which the screen has read."""
     parts = [f"## Current skill\n\n{describe_skill(skill)}", "## Inputs"]
     for number, proposal in enumerate(batch, 1):
@@ -106,7 +106,7 @@ def describe_batch(batch: Sequence[Proposal], skill: Skill) -> str:
     return "\n\n".join(parts)
 
 
-def read_outputs(data: Any, batch: Sequence[Proposal], skill: Skill) -> tuple[_Output, ...]:
+def _read_outputs(data: Any, batch: Sequence[Proposal], skill: Skill) -> tuple[_Output, ...]:
     """Return the places of the inputs of each output, and its proposal with their supports united.
 
     An output of a single input changes nothing and is left out.

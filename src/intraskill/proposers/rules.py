@@ -1,4 +1,4 @@
-"""The analyst without any LLM: the environment's own feedback, read by rules (`analyst=rules`).
+"""The proposer without any LLM: the environment's own feedback, read by rules (`proposer.name=rules`).
 
 A failure has one responsible decision, the earliest turn that already dooms it; later mistakes hide behind it and
 are not reported. A success teaches at most three lessons, each traceable to a logged action, and not all of them
@@ -93,7 +93,7 @@ def find_purchase(rollout: Rollout) -> Purchase | None:
     return Purchase(search_turn, words, open_turn, int(ranks[0]) if ranks else 0, buy_turn, state)
 
 
-def choosing_turn(rollout: Rollout, purchase: Purchase, axis: str) -> int:
+def _choosing_turn(rollout: Rollout, purchase: Purchase, axis: str) -> int:
     """Return the turn at which the bought value of ``axis`` was chosen, else the purchase itself."""
     choice = f"{axis}={purchase.selected.get(axis, '')}"
     turn = _last(rollout.turns, purchase.buy_turn, lambda turn: turn.argument == choice)
@@ -106,18 +106,18 @@ def read_vocabulary(rollouts: Iterable[Rollout]) -> dict[Tokens, frozenset[str]]
     for row in (row for rollout in rollouts for turn in rollout.turns for row in _products_on(turn)):
         for phrase in [row.get("brand", ""), *row.get("key_attributes", ()), *row.get("attributes", ())]:
             if run := tokens(normalise(str(phrase))):
-                nouns_of.setdefault(run, set()).add(head_noun(row))
+                nouns_of.setdefault(run, set()).add(_head_noun(row))
     return {phrase: frozenset(nouns) for phrase, nouns in nouns_of.items()}
 
 
-def head_noun(product: Mapping[str, Any]) -> str:
+def _head_noun(product: Mapping[str, Any]) -> str:
     """Return the most special category node of a product."""
     category = product.get("category", "")
     nodes = category.replace("›", "/").split("/") if isinstance(category, str) else list(category)
     return str(nodes[-1]).strip().casefold() if nodes else ""
 
 
-def phrases_in(text: Tokens, vocabulary: Iterable[Tokens]) -> tuple[Tokens, ...]:
+def _phrases_in(text: Tokens, vocabulary: Iterable[Tokens]) -> tuple[Tokens, ...]:
     """Return the phrases that occur in ``text``, sorted; a phrase inside a longer one that occurs is left out."""
     found = sorted({phrase for phrase in vocabulary if contains(text, phrase)})
     return tuple(p for p in found if not any(p != other and contains(other, p) for other in found))
@@ -178,8 +178,8 @@ class RuleFinding:
 
 
 @dataclass(frozen=True, slots=True)
-class RulesAnalyst:
-    """Reads every rollout against the current skill; see `intraskill.proposers.trace2skill.Analyst`."""
+class RulesProposer:
+    """Reads every rollout against the current skill; see `intraskill.proposers.trace2skill.Proposer`."""
 
     name: str = "rules"
     reducer: None = None
@@ -244,18 +244,18 @@ def _mistakes(rollout: Rollout, purchase: Purchase, vocabulary: Vocabulary) -> I
     request, persona = instruction_and_persona(rollout.request)
     if "r_att" in lost and purchase.search_turn is not None:
         for mechanism, wanted in (
-            ("search_features", phrases_in(request, vocabulary)),
+            ("search_features", _phrases_in(request, vocabulary)),
             ("search_persona", _preferences(persona, request, purchase, vocabulary)),
         ):
             if missing := [p for p in wanted if not (set(p) <= purchase.query or contains(purchase.text, p))]:
                 yield RuleFinding(mechanism, purchase.search_turn, f"not in the query: {_spell(missing)}")
     if "r_type" in lost:
         turn = purchase.buy_turn if purchase.open_turn is None else purchase.open_turn
-        yield RuleFinding("wrong_type", turn, f"opened a product of kind {head_noun(purchase.product)!r}")
+        yield RuleFinding("wrong_type", turn, f"opened a product of kind {_head_noun(purchase.product)!r}")
     if "r_option" in lost:
         for axis, (mechanism, wanted_values) in _stated_options(request, persona, purchase).items():
             if purchase.selected.get(axis) not in wanted_values:
-                turn = choosing_turn(rollout, purchase, axis)
+                turn = _choosing_turn(rollout, purchase, axis)
                 yield RuleFinding(
                     mechanism, turn, f"{axis}={purchase.selected.get(axis)}, stated {sorted(wanted_values)}"
                 )
@@ -276,7 +276,7 @@ def _merits(rollout: Rollout, purchase: Purchase, vocabulary: Vocabulary) -> Ite
     request, persona = instruction_and_persona(rollout.request)
     if purchase.search_turn is not None:
         for mechanism, wanted in (
-            ("search_features", phrases_in(request, vocabulary)),
+            ("search_features", _phrases_in(request, vocabulary)),
             ("search_persona", _preferences(persona, request, purchase, vocabulary)),
         ):
             if wanted and all(set(phrase) <= purchase.query for phrase in wanted):
@@ -288,14 +288,14 @@ def _merits(rollout: Rollout, purchase: Purchase, vocabulary: Vocabulary) -> Ite
             yield RuleFinding("open_last", purchase.open_turn, f"opened the last of {len(rows)} results")
     for axis, (mechanism, wanted_values) in _stated_options(request, persona, purchase).items():
         if purchase.selected.get(axis) in wanted_values:
-            yield RuleFinding(mechanism, choosing_turn(rollout, purchase, axis), f"{axis}={purchase.selected[axis]}")
+            yield RuleFinding(mechanism, _choosing_turn(rollout, purchase, axis), f"{axis}={purchase.selected[axis]}")
 
 
 def _preferences(persona: Tokens, request: Tokens, purchase: Purchase, vocabulary: Vocabulary) -> tuple[Tokens, ...]:
     """Phrases of the persona that products of the bought kind can carry and that the request does not repeat."""
-    noun = head_noun(purchase.product)
+    noun = _head_noun(purchase.product)
     fitting = [phrase for phrase, nouns in vocabulary.items() if noun in nouns]
-    return tuple(phrase for phrase in phrases_in(persona, fitting) if not contains(request, phrase))
+    return tuple(phrase for phrase in _phrases_in(persona, fitting) if not contains(request, phrase))
 
 
 def _stated_options(request: Tokens, persona: Tokens, purchase: Purchase) -> dict[str, tuple[str, frozenset[str]]]:
@@ -304,7 +304,7 @@ def _stated_options(request: Tokens, persona: Tokens, purchase: Purchase) -> dic
     for axis, values in purchase.available.items():
         spelled = {words_of(value): value for value in values}
         for mechanism, text in (("option_request", request), ("option_persona", persona)):
-            if found := phrases_in(text, spelled):
+            if found := _phrases_in(text, spelled):
                 stated[axis] = (mechanism, frozenset(spelled[phrase] for phrase in found))
                 break
     return stated

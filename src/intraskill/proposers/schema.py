@@ -1,4 +1,4 @@
-"""What an analyst may answer: the JSON schemas of chunks and proposals, and strict readers that name what is wrong."""
+"""What a proposer may answer: the JSON schemas of chunks and proposals, and strict readers that name what is wrong."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from importlib.resources import files
 from string import Template
 from typing import Any, cast, get_args
 
-from intraskill.environments.protocol import Environment
+from intraskill.environments.protocol import Environment, language_of
 from intraskill.method.errors import ConfigError
 from intraskill.method.randomness import content_hash
 from intraskill.method.skill.edits import Op
@@ -72,11 +72,11 @@ def prompt_text(name: str, language: str) -> str:
     return (files("intraskill") / "prompts" / language / f"{name}.md").read_text(encoding="utf-8")
 
 
-def language_of(environment: Environment, wanted: str = "auto") -> str:
+def prompt_language(environment: Environment, wanted: str = "auto") -> str:
     """Return ``wanted``, or for ``auto`` Chinese where the environment's pages are, else English."""
     if wanted != "auto":
         return wanted
-    return "zh" if getattr(getattr(environment, "settings", None), "language", "") == "zh" else "en"
+    return "zh" if language_of(environment) == "zh" else "en"
 
 
 OPS: tuple[str, ...] = get_args(Op)

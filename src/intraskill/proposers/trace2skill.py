@@ -1,7 +1,7 @@
 """Trace2Skill: from rollouts to a few candidate edits, many to one (method §4, §6.3).
 
-MAP (an analyst reads each rollout against a frozen skill) → screen (ledger, fit, leak filter; each proposal alone)
-→ REDUCE (equal proposals are united; an LLM analyst also unites those that say the same in other words, and its texts
+MAP (a proposer reads each rollout against a frozen skill) → screen (ledger, fit, leak filter; each proposal alone)
+→ REDUCE (equal proposals are united; an LLM proposer also unites those that say the same in other words, and its texts
 are screened again) → at most ``limit`` candidates. The cold start is the same path, where
 only additions pass and every candidate becomes a draft chunk. What is proposed does not depend on the order of the
 rollouts.
@@ -12,17 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from intraskill.environments.protocol import Environment
-from intraskill.environments.shopworld.secrets import shop_secrets
-from intraskill.environments.shopworld.world import Shop
 from intraskill.method.curriculum.frontier import suspect_harm
-from intraskill.method.errors import ConfigError
-from intraskill.method.leakage.filter import LeakFilter, Secrets
+from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.rollouts import GroupResult, Rollout
 from intraskill.method.skill.edits import Edit
 from intraskill.method.skill.proposals import Proposal, unite_equals
 from intraskill.method.skill.skill import Skill
-from intraskill.method.tasks import SPLITS
 from intraskill.proposers.analysis_records import AnalysisRecord, bare_calls, with_fates
 from intraskill.proposers.proposal_filter import Blocked, Memory, ProposalFilter, Refusal
 from intraskill.proposers.reduce import Allows, Reduction
@@ -31,12 +26,12 @@ from intraskill.store.usage import Usage
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What an analyst made of some rollouts.
+    """What a proposer made of some rollouts.
 
     Attributes:
         proposals: one per finding, not yet merged.
         counts: findings by name, such as ``failure/search_features``, and losses, such as ``no_proposal``.
-        records: one per rollout that was read, where the analyst keeps them.
+        records: one per rollout that was read, where the proposer keeps them.
     """
 
     proposals: tuple[Proposal, ...]
@@ -51,7 +46,7 @@ class Reducer(Protocol):
         """Return the united proposals; an output that ``allows`` refuses is not made."""
 
 
-class Analyst(Protocol):
+class Proposer(Protocol):
     """Reads public evidence only: requests, logged turns, reward parts."""
 
     @property
@@ -64,19 +59,19 @@ class Analyst(Protocol):
 
     @property
     def prompts_hash(self) -> str:
-        """Hash of the prompts that it asks with; empty for an analyst without prompts."""
+        """Hash of the prompts that it asks with; empty for a proposer without prompts."""
 
     @property
     def usage(self) -> Usage | None:
-        """What the run has spent on its answers so far; ``None`` for an analyst that asks nobody."""
+        """What the run has spent on its answers so far; ``None`` for a proposer that asks nobody."""
 
     def analyse(self, rollouts: Sequence[Rollout], skill: Skill) -> Analysis:
         """Read every rollout against the frozen current skill."""
 
 
 @dataclass(frozen=True)
-class OwnAnalyst:
-    """The analyst that a world brings along."""
+class OwnProposer:
+    """The proposer that a world brings along."""
 
     propose: Callable[[Sequence[Rollout], Skill], tuple[Proposal, ...]]
     name: str = "rules"
@@ -96,13 +91,13 @@ class ProposalBatch:
     Attributes:
         proposals: those that go to the gate, best supported first.
         refused: those that the leak filter refused.
-        counts: the analyst's counts, ``mapped`` proposals, and how many of them each later stage united or let fall:
+        counts: the proposer's counts, ``mapped`` proposals, and how many of them each later stage united or let fall:
             ``not_at_start``, ``blocked_by_ledger``, ``misfit`` (they do not fit the skill), ``rejected_by_firewall``,
             ``merged``, ``merged_level_1`` and so on, ``rival`` (a better supported one has the same target),
             ``over_limit``.
-        analyst: name of the analyst.
+        analyst: name of the proposer, under the key that ``edits.json`` has for it.
         blocked: those that the ledger kept away.
-        records: one per analyst call, with the fate of its proposals; they hold private notes.
+        records: one per proposer call, with the fate of its proposals; they hold private notes.
     """
 
     proposals: tuple[Proposal, ...]
@@ -118,17 +113,17 @@ class ProposalBatch:
         return tuple(proposal.to_edit() for proposal in self.proposals)
 
 
-COLD_START = Memory()
+_COLD_START = Memory()
 
 
-def harvest_edits(
+def propose_batch(
     rollouts: Sequence[Rollout],
     skill: Skill,
-    analyst: Analyst,
+    proposer: Proposer,
     leak_filter: LeakFilter,
     *,
     limit: int,
-    memory: Memory = COLD_START,
+    memory: Memory = _COLD_START,
     groups: Sequence[GroupResult] = (),
 ) -> ProposalBatch:
     """Return at most ``limit`` candidate edits of ``skill`` that the rollouts speak for (method §6.3).
@@ -136,23 +131,23 @@ def harvest_edits(
     Args:
         rollouts: evidence, in any order; online, those of tasks with a skill deficit.
         skill: the frozen current skill.
-        analyst: reads the rollouts.
+        proposer: reads the rollouts.
         leak_filter: refuses what must not enter the pool, nor another prompt.
         limit: most candidates; in the published run 6 online, and 16 at the cold start.
         groups: the round's training groups, whose randomised contexts may speak for a DELETE.
         memory: keeps recent losers away; at round 0, the cold start, only additions pass (method §4).
 
     Raises:
-        EndpointError: when the analyst's endpoint gives no answer.
+        EndpointError: when the proposer's endpoint gives no answer.
     """
-    analysis = analyst.analyse(rollouts, skill)
+    analysis = proposer.analyse(rollouts, skill)
     found = sorted((*analysis.proposals, *suspect_harm(groups, skill)), key=_canonical)
     proposal_filter = ProposalFilter(skill, leak_filter, memory, Counter(analysis.counts))
     proposal_filter.counts["mapped"] = len(found)
     screened = proposal_filter.unite(proposal_filter.screen(found))
     records = analysis.records
-    if analyst.reducer is not None:
-        reduction = analyst.reducer.reduce(screened, skill, proposal_filter.allows)
+    if proposer.reducer is not None:
+        reduction = proposer.reducer.reduce(screened, skill, proposal_filter.allows)
         screened, records = list(reduction.proposals), (*records, *reduction.records)
         proposal_filter.counts.update(reduction.counts)
     final = proposal_filter.compile(screened, limit)
@@ -160,29 +155,7 @@ def harvest_edits(
     blocked = tuple(memory.blocked(bare_calls(proposal)) for proposal in unite_equals(proposal_filter.kept_away))
     records = with_fates(records, proposal_filter.fallen, final)
     counts = dict(sorted(proposal_filter.counts.items()))
-    return ProposalBatch(tuple(map(bare_calls, final)), refused, counts, analyst.name, blocked, records)
-
-
-def secrets_of(environment: Environment) -> Secrets:
-    """Return what no chunk may hold: all that a `Shop` keeps private, and the task ids of any other world.
-
-    A world adds what it states itself in an optional attribute or method ``secrets``.
-
-    Raises:
-        ConfigError: when ``secrets`` are no `Secrets`.
-    """
-    if isinstance(environment, Shop):
-        known = shop_secrets(environment)
-    else:
-        known = Secrets(task_ids=tuple(task.id for split in SPLITS for task in environment.tasks(split)))
-    stated = getattr(environment, "secrets", Secrets())
-    stated = stated() if callable(stated) else stated
-    if not isinstance(stated, Secrets):
-        raise ConfigError(
-            f"{type(environment).__name__}.secrets must be intraskill.method.leakage.filter.Secrets, or a method that "
-            f"returns them, got {type(stated).__name__}; without secrets of its own, leave it out"
-        )
-    return known + stated
+    return ProposalBatch(tuple(map(bare_calls, final)), refused, counts, proposer.name, blocked, records)
 
 
 def _canonical(proposal: Proposal) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""Recorded trajectories from a file, in one of two forms, as rollouts that an analyst can read.
+"""Recorded trajectories from a file, in one of two forms, as rollouts that a proposer can read.
 
 One JSON object per line: a row of a run's ``cold_start.jsonl`` (or of any other arm), or the public form
 
@@ -24,10 +24,10 @@ from intraskill.store.records import from_json
 from intraskill.store.run_directory import read_text
 
 RECORDED = "recorded"
-ROW_KEYS = {"task_id", "request", "reward", "turns"}
-MORE_ROW_KEYS = {"parts", "sample", "truncated", "by"}
-TURN_KEYS = {"page", "action", "feedback"}
-MORE_TURN_KEYS = {"observation", "tool", "argument"}
+_ROW_KEYS = {"task_id", "request", "reward", "turns"}
+_MORE_ROW_KEYS = {"parts", "sample", "truncated", "by"}
+_TURN_KEYS = {"page", "action", "feedback"}
+_MORE_TURN_KEYS = {"observation", "tool", "argument"}
 
 
 def read_trajectories(path: Path, tools: Sequence[ToolSpec] = ()) -> tuple[Rollout, ...]:
@@ -67,7 +67,7 @@ def read_trajectories(path: Path, tools: Sequence[ToolSpec] = ()) -> tuple[Rollo
 
 
 def _public(row: dict[str, Any], sample: int, tools: Sequence[ToolSpec]) -> Rollout:
-    _check_keys("the row", row, ROW_KEYS, MORE_ROW_KEYS)
+    _check_keys("the row", row, _ROW_KEYS, _MORE_ROW_KEYS)
     reward, turns = row["reward"], row["turns"]
     if isinstance(reward, bool) or not isinstance(reward, int | float):
         raise ValueError(f"reward must be a number, got {reward!r}")
@@ -96,7 +96,7 @@ def _public(row: dict[str, Any], sample: int, tools: Sequence[ToolSpec]) -> Roll
 def _turn(turn: Any, where: str, tools: Sequence[ToolSpec]) -> Turn:
     if not isinstance(turn, dict):
         raise ValueError(f"{where} must be a JSON object, got {type(turn).__name__}")
-    _check_keys(where, turn, TURN_KEYS, MORE_TURN_KEYS)
+    _check_keys(where, turn, _TURN_KEYS, _MORE_TURN_KEYS)
     action = _text(turn, "action")
     parameters = {
         tool["function"]["name"]: next(iter(tool["function"]["parameters"]["properties"]), "") for tool in tools

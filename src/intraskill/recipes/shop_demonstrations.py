@@ -12,7 +12,7 @@ from typing import Any
 from transformers import AutoTokenizer
 
 from intraskill.environments.shopworld import ShopWorld
-from intraskill.environments.shopworld.session import PARAMETERS
+from intraskill.environments.shopworld.session import PARAMETERS, SYSTEM
 from intraskill.environments.shopworld.shoppers import MAX_ACTIONS, GreedyShopper
 from intraskill.environments.tool_calls import write_call
 from intraskill.method.randomness import child_seed, uniform
@@ -37,7 +37,7 @@ def shop_examples(
         seed: which ones.
     """
     worlds = [ShopWorld(preset, world_seed, **options) for world_seed in WORLD_SEEDS]
-    codec = ChatCodec(AutoTokenizer.from_pretrained(start, local_files_only=True), worlds[0].tools)
+    codec = ChatCodec(AutoTokenizer.from_pretrained(start, local_files_only=True), worlds[0].tools, system=SYSTEM)
     return [encode(demo, codec) for demo in islice(demonstrations(worlds, Mix(), seed), count)]
 
 

@@ -19,7 +19,7 @@ from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.plain.expert import RuleShopper
 from intraskill.environments.shopworld.plain.generate import BRANDS, COLORS, DOMAINS
-from intraskill.environments.shopworld.session import PARAMETERS
+from intraskill.environments.shopworld.session import PARAMETERS, SYSTEM
 from intraskill.environments.tool_calls import write_call
 from intraskill.method.gate.pairs import MAIN_PART
 from intraskill.method.randomness import child_seed, uniform
@@ -36,7 +36,7 @@ from intraskill.recipes.demonstrations import (
     shuffled_chunk,
 )
 from intraskill.recipes.fitting import Fit, fit
-from intraskill.rl.chat import BASE_SYSTEM, ChatCodec
+from intraskill.rl.chat import ChatCodec
 from intraskill.rl.learner import Learner
 
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
@@ -50,7 +50,7 @@ _WORDS = sorted(
     | {word for d in DOMAINS for group in (d.aisles, d.facets) for words in group.values() for word in words}
     | {size for d in DOMAINS for size in d.sizes}
 )
-_FIXED_TEXTS = [BASE_SYSTEM, "system\nuser\nassistant\ntool\n# Tools\nsearch(query)\nclick(value)", "\n".join(_WORDS)]
+_FIXED_TEXTS = [SYSTEM, "system\nuser\nassistant\ntool\n# Tools\nsearch(query)\nclick(value)", "\n".join(_WORDS)]
 CHAT_TEMPLATE = (
     "{%- for message in messages %}"
     "{{- '<|im_start|>' + message.role + '\\n' + message.content }}"
@@ -174,7 +174,7 @@ def train(recipe: Recipe, out: Path, log: Callable[[dict[str, float]], None], st
     else:
         tokenizer = PreTrainedTokenizerFast.from_pretrained(start)
         model = Qwen3ForCausalLM.from_pretrained(start, dtype=torch.float32)
-    codec = ChatCodec(tokenizer, worlds[0].tools)
+    codec = ChatCodec(tokenizer, worlds[0].tools, system=SYSTEM)
     examples = (encode(demo, codec) for demo in demonstrations(recipe, worlds))
     fit(model, examples, recipe, out, log)
     model.to(torch.bfloat16).save_pretrained(out)

@@ -13,6 +13,7 @@ from rich.table import Table
 from intraskill.config.config import Config
 from intraskill.environments.contract.play import random_rollout, sample
 from intraskill.environments.protocol import Environment
+from intraskill.environments.shop_files import FileShop
 from intraskill.environments.shopworld.world import Shop
 from intraskill.method.errors import ConfigError, EnvironmentFault, offenders
 from intraskill.method.tasks import OPENED, SPLITS
@@ -65,7 +66,8 @@ def statistics(
     }
     if isinstance(environment, Shop):
         found["shop"] = _shop(environment)
-        if loaded := getattr(environment, "loaded", None):
+        if isinstance(environment, FileShop):
+            loaded = environment.loaded
             found["files"] = {"excluded": [asdict(row) for row in loaded.excluded], "notes": list(loaded.notes)}
         if prove:
             found |= _proof(environment)

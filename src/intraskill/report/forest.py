@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from intraskill.rounds.gate.findings import Findings, chunk_table, noise_band
-from intraskill.rounds.gate.run import Validation
+from intraskill.rounds.gate.assess import Findings, Validation, chunk_table, noise_band
 from intraskill.store.run_directory import full_disk_is_one_error
 
 Row = Mapping[str, Any]
@@ -156,7 +155,7 @@ def _draw_rows(plot: Any, rows: Sequence[Row], found: Validation) -> None:
 def _title(figure: Any, found: Validation, findings: Findings, x: float) -> None:
     height = figure.get_size_inches()[1]
     pairs, facts = len(found.pairs.task_ids), found.facts
-    title = f"Contributions over {pairs:,} pairs · estimator {facts.estimator} · policy {facts.policy}"
+    title = f"Contributions over {pairs:,} pairs · estimator {facts.gate.estimator} · policy {facts.gate.policy}"
     figure.text(x, 1.0 - 0.2 / height, title, weight="bold", size=FONT_SIZE + 2, va="top")
     key = "● β̂ with its 95 % interval    ◇ shrunk value    green keep, red drop, amber wait or hold"
     if found.assessment.null is not None:

@@ -4,20 +4,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from intraskill.method.errors import counted
+from intraskill.method.gate.diagnostics.interactions import ALARM_RATE
 from intraskill.method.gate.intervals import Interval
 from intraskill.method.gate.power import smallest_effect
 from intraskill.report.forest import name_of, verdict_words, write_forest
 from intraskill.report.tables import LOOKED, console, interval
-from intraskill.rounds.gate.assess import slice_rows
-from intraskill.rounds.gate.findings import Findings, chunk_table, noise_band, sides
+from intraskill.rounds.gate.assess import Findings, Validation, chunk_table, noise_band, sides, slice_rows
 from intraskill.rounds.gate.plan import words as power_words
 from intraskill.rounds.gate.ranking import Ranking, ranking_rows
-from intraskill.rounds.gate.run import Validation
 from intraskill.store.records import to_json
 from intraskill.store.run_directory import write_text
 
@@ -43,7 +43,7 @@ def write_summary(directory: Path, found: Validation, findings: Findings, remark
     Args:
         directory: where.
         found: the gate.
-        findings: from `intraskill.rounds.gate.findings.find`.
+        findings: from `intraskill.rounds.gate.assess.find`.
         remarks: sentences for its end, such as where the bare run is from.
     """
     parts = [f"**{head}.** {text}" for head, text in paragraphs(found, findings)]
@@ -60,10 +60,10 @@ def paragraphs(found: Validation, findings: Findings) -> Paragraphs:
         ("Which chunks help", _helpful(found)),
         ("The skill as a whole", _whole(found)),
         ("Noise check", _noise(found)),
-        ("Do the contributions add up", _adding_up(findings, found.facts.estimator)),
+        ("Do the contributions add up", _adding_up(findings, found.facts.gate.estimator)),
         ("Do chunks change one another's effect", _interacting(found, findings)),
         ("On slices of the tasks", _slices(found)),
-        ("Could it have been cheaper", _cheaper(findings)),
+        ("Could it have been cheaper", _cheaper(found)),
         ("When it stopped", _stopped(found)),
         ("Left out", _left_out(found)),
         ("How to read it", LEGEND if found.pairs.chunk_ids else ""),
@@ -87,8 +87,8 @@ def _measured(found: Validation) -> str:
     return (
         f"{tasks:,} tasks were played at checkpoint {checkpoint}: {bare} without any skill, and {masked} with a random "
         f"part of its {shown}. A contribution is what showing a chunk adds to the reward of one task, relative to no "
-        f"skill: {ESTIMATOR_WORDS[found.facts.estimator]} "
-        f"({found.facts.estimator}). {intervals}"
+        f"skill: {ESTIMATOR_WORDS[found.facts.gate.estimator]} "
+        f"({found.facts.gate.estimator}). {intervals}"
     )
 
 
@@ -100,8 +100,8 @@ def _seen(found: Validation, findings: Findings) -> str:
     finest = smallest_effect(replace(plan.design, tasks=wider))
     text = power_words(plan, incumbents=bool(found.facts.skill.ids), candidates=bool(found.facts.edits))
     text = f"{text[0].upper()}{text[1:]}; {wider:,} tasks would see {finest:.3f}."
-    if found.facts.effect and plan.smallest_effect > found.facts.effect:
-        text += f" It was asked for {found.facts.effect:.3f}, which needs {plan.tasks_needed:,} tasks."
+    if found.facts.gate.effect and plan.smallest_effect > found.facts.gate.effect:
+        text += f" It was asked for {found.facts.gate.effect:.3f}, which needs {plan.tasks_needed:,} tasks."
     return text
 
 
@@ -119,7 +119,7 @@ def _helpful(found: Validation) -> str:
     named = {side: ", ".join(titles[chunk_id] for chunk_id in chunk_ids) for side, chunk_ids in by_side.items()}
     text = " ".join(f"{words[side]}: {names}." for side, names in named.items() if names)
     kept = ", ".join(titles[chunk_id] for chunk_id in found.decision.kept) or "none"
-    return f"{text} The policy {found.facts.policy} keeps: {kept}."
+    return f"{text} The policy {found.facts.gate.policy} keeps: {kept}."
 
 
 def _whole(found: Validation) -> str:
@@ -171,7 +171,7 @@ def _interacting(found: Validation, findings: Findings) -> str:
         for (a, b), gamma, p in rows
         if (a, b) in screen.warnings
     ]
-    rate = f"{screen.alarm_rate:.0%}".replace("%", " %")
+    rate = f"{ALARM_RATE:.0%}".replace("%", " %")
     count = f"{len(screen.pairs)} pair{'s were' if len(screen.pairs) != 1 else ' was'} screened"
     text = f"{count}, with a warning in about {rate} of gates when no chunks interact"
     text += f". These seem to change one another's effect: {'; '.join(seen)}" if seen else "; no pair stands out"
@@ -191,28 +191,34 @@ def _slices(found: Validation) -> str:
     clear = [row for row in rows if "chunk" in row and (row["low"] > 0.0 or row["high"] < 0.0)]
     refused = [f"{row['feature']}={row['value']} ({row['refused']})" for row in rows if "refused" in row]
     named = [f"{titles[row['chunk']]} on {row['feature']}={row['value']} ({row['beta']:+.3f})" for row in clear]
-    used = {row["estimator"] for row in rows if "estimator" in row} - {found.facts.estimator}
+    used = {row["estimator"] for row in rows if "estimator" in row} - {found.facts.gate.estimator}
     text = f"{len(report.fits)} slices were fixed beforehand; {report.multiplicity}. "
     if used:
-        text += f"They are fitted by {', '.join(sorted(used))}: {found.facts.estimator} has no columns for a slice. "
+        text += (
+            f"They are fitted by {', '.join(sorted(used))}: {found.facts.gate.estimator} has no columns for a slice. "
+        )
     text += "By these "
     text += f"stand out: {', '.join(named)}." if named else "no chunk stands out on any slice."
     return text + (f" Too small to read: {'; '.join(refused)}." if refused else "")
 
 
-def _cheaper(findings: Findings) -> str:
-    """Say which estimator would have given the same standard errors for fewer rollouts."""
-    costs = findings.costs
-    if costs is None:
+def _cheaper(found: Validation) -> str:
+    """Say which of the fitted estimators would have given the standard errors of `paired_ols` for fewer rollouts."""
+    pairs, fits = found.pairs, {"": found.contributions, **found.assessment.beside}
+    variance = {fit.estimator: float(np.mean(np.square(fit.se_J))) for fit in fits.values() if fit.chunk_ids}
+    if not variance.get("paired_ols"):
         return ""
-    correlation = "undefined, an arm is constant" if costs.correlation is None else f"{costs.correlation:.2f}"
-    every, sunk = costs.cheapest_all_counted, costs.cheapest_bare_sunk
+    sunk = {name: value / variance["paired_ols"] for name, value in variance.items()}
+    masked_share = pairs.num_masked / (pairs.num_bare + pairs.num_masked)
+    every = {name: cost * (masked_share if name == "masked_ols" else 1.0) for name, cost in sunk.items()}
+    first, second = min(every, key=lambda name: every[name]), min(sunk, key=lambda name: sunk[name])
+    correlation = "undefined, an arm is constant" if pairs.correlation is None else f"{pairs.correlation:.2f}"
     text = f"corr(R, B) = {correlation}. For the same standard errors "
-    if every.estimator == sunk.estimator == "paired_ols":
+    if first == second == "paired_ols":
         return f"{text}no other estimator would have needed fewer rollouts than paired_ols."
     return (
-        f"{text}as paired_ols, {every.name} needs {every.all_counted:.0%} of the rollouts when all of them count, and "
-        f"{sunk.name} {sunk.bare_sunk:.0%} when the bare runs are wanted anyway."
+        f"{text}as paired_ols, {first} needs {every[first]:.0%} of the rollouts when all of them count, and "
+        f"{second} {sunk[second]:.0%} when the bare runs are wanted anyway."
     ).replace("%", " %")
 
 
@@ -258,7 +264,7 @@ def print_gate(found: Validation, findings: Findings, directory: Path, remarks: 
 
     Args:
         found: the gate.
-        findings: from `intraskill.rounds.gate.findings.find`.
+        findings: from `intraskill.rounds.gate.assess.find`.
         directory: where its files are.
         remarks: sentences for the end, such as where the bare run is from.
     """

@@ -7,12 +7,12 @@ from typing import Any
 from rich.text import Text
 
 from intraskill.config.config import unflatten
+from intraskill.environments.protocol import secrets_of
 from intraskill.history.diff import Change, Revert, SkillDiff, Word, diff_texts, diff_versions
 from intraskill.history.history import History, Version
 from intraskill.method.errors import SkillFormatError, counted
 from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.skill.skill import Skill, parse_skill
-from intraskill.proposers.trace2skill import secrets_of
 from intraskill.report.skill_log import shown
 from intraskill.report.skill_source import SkillSource
 from intraskill.rounds.setup import environment_of

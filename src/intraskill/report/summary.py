@@ -10,7 +10,7 @@
              chunk_id, selected_in, at_selection, se_at_selection, shrunk, sd_shrunk, remeasured, se_remeasured}]
     timing   {total_s, stages: {stage: seconds}}                the only wall-clock times
     tokens   {sampled, prompt, rollouts}
-    llm      {calls, tokens_in, tokens_out, cost}    paid to an analyst's endpoint until its last proposals, or null
+    llm      {calls, tokens_in, tokens_out, cost}    paid to a proposer's endpoint until its last proposals, or null
 
 Each round also carries ``checkpoint``, ``skill``, ``skill_free_prob`` and the intervals of R_free and R_pair, and
 ``stopped`` when its gate was sequential. A chunk also carries ``low`` and ``high``, and ``shrunk``, ``shrunk_sd`` and

@@ -4,22 +4,13 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from intraskill.environments.protocol import Environment, ToolSpec
+from intraskill.environments.protocol import ToolSpec
 from intraskill.environments.tool_calls import write_call
 from intraskill.method.errors import ConfigError
 from intraskill.method.randomness import content_hash
 
-BASE_SYSTEM = "You are a shopping agent."
-OTHER_SYSTEM = "You are an agent that solves a task with tools."
-
 _ANSWER = "ANSWER-PLACEHOLDER-5713"
 _PAGE = "PAGE-PLACEHOLDER-8241"
-
-
-def system_of(environment: Environment) -> str:
-    """Return the first sentence of an environment's system message: its own ``system``, or one for its family."""
-    own: str = getattr(environment, "system", BASE_SYSTEM if environment.family == "shopping" else OTHER_SYSTEM)
-    return own
 
 
 class ChatCodec:
@@ -44,7 +35,7 @@ class ChatCodec:
         tokenizer: Any,
         tools: Sequence[ToolSpec],
         *,
-        system: str = BASE_SYSTEM,
+        system: str,
         options: Mapping[str, Any] | None = None,
     ) -> None:
         self._tokenizer = tokenizer

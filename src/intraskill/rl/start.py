@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from intraskill.config.config import Config
 from intraskill.config.learning import LossKind, SelfCheck, TrainerSettings, launched, strategy_of
 from intraskill.config.shipped import POLICIES
-from intraskill.environments.factories import imported
-from intraskill.environments.protocol import Environment
+from intraskill.environments.protocol import Environment, language_of, own_learner
 from intraskill.method.errors import ConfigError, RankError
 from intraskill.rl.learner import Learner
 from intraskill.store.metrics import Monitor
@@ -29,22 +28,20 @@ def learner_of(config: Config, environment: Environment) -> Learner:
     Raises:
         ConfigError: also for a world with a learner of its own among several processes.
     """
-    if config.env.name != "planted" and not hasattr(environment, "learner"):
+    own = own_learner(environment)
+    if own is None:
         return _torch_learner(config, environment)
     if launched().size > 1:
         raise ConfigError(
             f"env.name={config.env.name} has a learner of its own, for one process; start it without a launcher"
         )
-    if config.env.name == "planted":
-        planted: Learner = imported("intraskill.environments.planted:PlantedLearner")(environment)
-        return planted
-    own: Learner = environment.learner(config)  # type: ignore[attr-defined]
-    return own
+    learner: Learner = own(config)
+    return learner
 
 
 def _torch_learner(config: Config, environment: Environment) -> Learner:
-    language = getattr(getattr(environment, "settings", None), "language", "plain")
-    if config.policy.path == "tiny" and language != "plain":
+    language = language_of(environment)
+    if config.policy.path == "tiny" and language not in ("", "plain"):
         raise ConfigError(
             f"policy.path=tiny reads env.options.language=plain only, and this shop is in {language!r}; set "
             "env.options.language=plain, or policy.path to a model that reads natural language"

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 
 from intraskill.config.learning import TrainerSettings
-from intraskill.environments.protocol import Environment
+from intraskill.environments.protocol import Environment, system_of
 from intraskill.method.errors import ConfigError, NothingToLearnError, offenders
 from intraskill.method.randomness import content_hash
 from intraskill.method.rollouts import Episode, GroupResult, Rollout
-from intraskill.rl.chat import ChatCodec, system_of
+from intraskill.rl.chat import ChatCodec
 from intraskill.rl.checkpoints import weights_hash, whole
 from intraskill.rl.distributed.ddp import Alone, forwarded_tokens
 from intraskill.rl.engines.constrained import Constraint

@@ -9,7 +9,7 @@ from typing import Any
 
 from intraskill.method.errors import EnvironmentFault
 from intraskill.method.gate.intervals import reward_note, standard_error
-from intraskill.method.gate.paired_validation import Conditions, Scored
+from intraskill.method.gate.pairs import Conditions, Scored
 from intraskill.method.randomness import child_seed
 from intraskill.method.rollouts import Episode, Rollout
 from intraskill.method.skill.skill import BARE, Skill, Visible

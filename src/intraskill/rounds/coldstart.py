@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from intraskill.config.config import Config, check
+from intraskill.environments.protocol import secrets_of
 from intraskill.method.errors import ConfigError, SkillFormatError, offenders
 from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.rollouts import Episode, GroupResult, Rollout
@@ -14,13 +15,12 @@ from intraskill.method.skill.edits import pool
 from intraskill.method.skill.proposals import Ledger, Proposal
 from intraskill.method.skill.skill import Skill
 from intraskill.proposers.proposal_filter import Memory
-from intraskill.proposers.trace2skill import secrets_of
 from intraskill.proposers.trajectories import RECORDED, read_trajectories
 from intraskill.rounds.arms import bare_arm, run_arm
 from intraskill.rounds.human_review import reviewed
 from intraskill.rounds.review import propose
 from intraskill.rounds.run import Run
-from intraskill.rounds.setup import analyst_of, assemble, environment_of, facts_of
+from intraskill.rounds.setup import assemble, environment_of, facts_of, proposer_of
 from intraskill.store.metrics import Metrics, Monitor, Silence
 from intraskill.store.provenance import check_provenance, claim, draft_of, plan_of
 from intraskill.store.run_directory import locked, write_text
@@ -50,7 +50,7 @@ def draft_skill(
 
 def first_rollouts(run: Run, directory: Path, draft: Skill) -> tuple[Rollout, ...]:
     """Sample the initial policy on train tasks without any skill, or read what was sampled before."""
-    if not run.config.coldstart.tasks or run.analyst is None:
+    if not run.config.coldstart.tasks or run.proposer is None:
         return ()
     tasks = run.tasks("train", run.config.coldstart.tasks)
     return run_arm(run, directory / "cold_start.jsonl", 0, bare_arm(run, tasks, draft, address=("cold_start",)))
@@ -75,7 +75,7 @@ def run_cold_start(config: Config, trajectories: Path | None, monitor: Monitor |
     """Run stage A alone into ``config.run_dir``, or what is left of it: on a file of trajectories, or on fresh ones.
 
     Raises:
-        ConfigError: when the config names no analyst, or asks for fresh trajectories of no task.
+        ConfigError: when the config names no proposer, or asks for fresh trajectories of no task.
         ArtifactError: for a file that holds no scored trajectories, or a directory of another plan.
     """
     if config.proposer.name == "none":
@@ -123,15 +123,15 @@ def _without_policy(config: Config, trajectories: Path, monitor: Monitor | None)
     check(config)
     root = Path(config.run_dir)
     if not trajectories.is_file():
-        raise ConfigError(f"there is no file of trajectories {trajectories}; give JSON lines, see docs/trace2skill.md")
+        raise ConfigError(f"there is no file of trajectories {trajectories}; give JSON lines, see docs/proposers.md")
     content = hashlib.sha256(trajectories.read_bytes()).hexdigest()
     environment, learner = environment_of(config), AbsentPolicy()
     shown = monitor or Silence()
-    analyst = analyst_of(config, environment, root, shown)
-    facts = facts_of(learner, environment, analyst)
+    proposer = proposer_of(config, environment, root, shown)
+    facts = facts_of(learner, environment, proposer)
     read_trajectories(trajectories, environment.tools)  # a file that cannot be read claims no directory
     claim(root, plan_of(config) | {"trajectories": content}, facts)
     check_provenance(root, facts)
     leak_filter = LeakFilter(secrets_of(environment), config.leak_filter)
     metrics = Metrics(root / "metrics.jsonl")
-    return Run(config, root, environment, learner, analyst, leak_filter, metrics, shown)
+    return Run(config, root, environment, learner, proposer, leak_filter, metrics, shown)

@@ -4,17 +4,20 @@ Everything comes from the rounds' own artifacts, so a resumed gate hears exactly
 """
 
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from intraskill.method.errors import ArtifactError
 from intraskill.method.gate.diagnostics.remeasure import MeasuredRound, QueryCount, Reward
+from intraskill.method.gate.power import gate_sigma
 from intraskill.method.gate.regression import Contributions
 from intraskill.method.randomness import content_hash
 from intraskill.method.skill.skill import ChunkId, Skill, parse_skill
 from intraskill.rounds.arms import read_rollouts, task_means
 from intraskill.rounds.gate.bare_reuse import bare_seed
 from intraskill.store.records import from_json
-from intraskill.store.run_directory import finished_rounds, read_json, read_text, verify
+from intraskill.store.run_directory import finished_rounds, is_sealed, read_json, read_text, verify
 
 
 def rounds_before(root: Path, round_index: int | None = None) -> list[tuple[int, Path]]:
@@ -68,18 +71,61 @@ def earlier_bare(root: Path, round_index: int) -> tuple[dict[str, float], ...]:
     return tuple(found)
 
 
-def last_spread(root: Path | None, round_index: int | None = None) -> tuple[float, float | None] | None:
-    """Return (σ, corr(R, B)) of the newest gate before ``round_index``, or ``None``.
+@dataclass(frozen=True, slots=True)
+class GateNoise:
+    """What a finished gate says about the precision of the next one.
 
-    σ is the residual SD of `paired_ols`, scaled to one rollout in each arm.
+    Attributes:
+        sigma: SD of R − B around C β, one rollout in each arm, reward units (`gate_sigma`).
+        correlation: corr(R, B); ``None`` where it was not recorded.
+        chunks: size of its pool.
     """
-    for _, directory in reversed(rounds_before(root, round_index) if root else []):
-        found = _sealed(directory, "contributions.json")
-        paired = found.get("beside", {}).get("paired_ols", found)
-        bare = read_json(directory / "masks.json").get("design", {}).get("bare_replicates", 1)
-        if found["chunk_ids"] and paired["residual_sd"] > 0.0:
-            return paired["residual_sd"] / ((1.0 + 1.0 / bare) / 2.0) ** 0.5, found.get("correlation")
-    return None
+
+    sigma: float
+    correlation: float | None
+    chunks: int
+
+
+def noise_of(gate: Path) -> GateNoise | None:
+    """Return the noise of one gate, or ``None`` when it fitted no `paired_ols` or its differences did not vary.
+
+    Raises:
+        ArtifactError: if its file changed since it was sealed, or lacks the residual SD.
+    """
+    if is_sealed(gate):
+        verify(gate, "contributions.json")
+    data = read_json(gate / "contributions.json")
+    paired = data.get("beside", {}).get("paired_ols", data)
+    if not data.get("chunk_ids") or paired.get("estimator", "paired_ols") != "paired_ols":
+        return None
+    if "residual_sd" not in paired:
+        raise ArtifactError(
+            f"{gate / 'contributions.json'} has no residual_sd; restore the file, or give sigma instead"
+        )
+    plan = read_json(gate / "masks.json") if (gate / "masks.json").exists() else {}
+    sigma = gate_sigma(paired["residual_sd"], plan.get("design", {}).get("bare_replicates", 1))
+    return GateNoise(sigma, data.get("correlation"), len(data["chunk_ids"])) if sigma > 0.0 else None
+
+
+def last_noise(root: Path, round_index: int | None = None) -> GateNoise | None:
+    """Return the noise of the newest gate of a sealed round before ``round_index``, or ``None``."""
+    noises = (noise_of(directory) for _, directory in reversed(rounds_before(root, round_index)))
+    return next((noise for noise in noises if noise), None)
+
+
+def read_noise(source: Path) -> GateNoise:
+    """Return the noise of one gate's directory, or of a run's newest gate.
+
+    Raises:
+        ArtifactError: if none of them measured a chunk, or a file is no gate's.
+    """
+    paths = [source] if (source / "contributions.json").exists() else sorted(source.glob("round_*"), reverse=True)
+    gates = [path for path in paths if (path / "contributions.json").exists()]
+    if not gates:
+        raise ArtifactError(f"{source} holds no gate: neither contributions.json nor round_*/contributions.json")
+    if noise := next((noise for noise in map(noise_of, gates) if noise), None):
+        return noise
+    raise ArtifactError(f"no gate under {source} measured a chunk; give sigma instead")
 
 
 def query_count(root: Path) -> QueryCount:

@@ -75,7 +75,7 @@ def with_persons_edits(
 ) -> tuple[tuple[Proposal, ...], Ledger]:
     """Put a person's edits before the round's proposals; they come on top of ``proposer.max_candidates``.
 
-    A proposal of the analyst that touches the same chunk, says the same, or finds no room among the gate's tasks, waits
+    One of the proposer's that touches the same chunk, says the same, or finds no room among the gate's tasks, waits
     for a later round.
 
     Args:
@@ -105,8 +105,8 @@ def with_persons_edits(
             ledger = ledger.record(round_index, proposal, Fate.WAITING, "a person's edit goes first")
     run.monitor.say(
         f"{directory.name}: {counted(len(found.proposals), 'edit')} of a person's {NEXT_SKILL} in this gate, on top of "
-        f"max_candidates, beside {len(kept)} of the analyst's; {len(found.refused)} refused by the leak filter, "
-        f"{len(proposals) - len(kept)} of the analyst's wait"
+        f"max_candidates, beside {len(kept)} of the proposer's; {len(found.refused)} refused by the leak filter, "
+        f"{len(proposals) - len(kept)} of the proposer's wait"
     )
     return (*found.proposals, *kept), ledger
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from intraskill.environments.protocol import is_solvable
 from intraskill.method.curriculum.frontier import Review, TriageRule, Verdict, find_frontier, triage
 from intraskill.method.errors import counted
 from intraskill.method.gate.decision import Decision, Fate
@@ -14,7 +15,7 @@ from intraskill.method.skill.proposals import Ledger, Proposal
 from intraskill.method.skill.skill import Skill
 from intraskill.proposers.analysis_records import without_edits
 from intraskill.proposers.proposal_filter import Memory
-from intraskill.proposers.trace2skill import ProposalBatch, harvest_edits
+from intraskill.proposers.trace2skill import ProposalBatch, propose_batch
 from intraskill.rounds.arms import bare_arm, plan_arm, run_arm
 from intraskill.rounds.run import Run
 from intraskill.rounds.training import frontier_rule
@@ -23,7 +24,7 @@ from intraskill.store.records import from_json, to_json
 from intraskill.store.run_directory import read_json, write_json, write_jsonl
 
 WITHOUT_PROPOSAL = ("no_proposal", "bad_answer", "fix_failed", "no_trial", "no_action", "faults", "over_budget")
-"""Counts of rollouts that gave an LLM's analyst nothing (`intraskill.proposers.analysis_records`)."""
+"""Counts of rollouts that gave an LLM's proposer nothing (`intraskill.proposers.analysis_records`)."""
 
 
 def review_frontier(
@@ -57,12 +58,12 @@ def review_frontier(
         round_index,
         bare_arm(run, tasks, skill, address=address, repeats=again),
     )
-    solvable = getattr(run.environment, "solvable", lambda task_id: None)
     rule = TriageRule(run.config.triage.solved, run.config.triage.min_valid)
     verdicts: dict[str, Verdict] = {}
     judged = []
     for task_id in chosen:
-        review = Review(task_id, _rewards(full, task_id), _rewards(bare, task_id), solvable(task_id))
+        solvable = is_solvable(run.environment, task_id)
+        review = Review(task_id, _rewards(full, task_id), _rewards(bare, task_id), solvable)
         verdicts[task_id] = triage(review, rule)
         judged.append(to_json(review) | {"verdict": verdicts[task_id].value})
     write_json(directory / "reviews.json", judged)
@@ -101,67 +102,67 @@ def propose(
     path = directory / "edits.json"
     if not path.exists():
         try:
-            harvest = _harvest(run, evidence, skill, memory, groups)
+            batch = _batch(run, evidence, skill, memory, groups)
         finally:
-            usage = run.analyst.usage if run.analyst is not None else None
+            usage = run.proposer.usage if run.proposer is not None else None
             log_spending(run.metrics, run.monitor, usage, memory.round_index, "proposals")
-        if "asked" in harvest.counts:
-            run.monitor.say(f"round {memory.round_index}: {answers_line(harvest)}")
-        elif "parsed" in harvest.counts:
-            run.monitor.say(f"round {memory.round_index}: {analyses_line(harvest)}")
-        write_jsonl(directory / "analyses.jsonl", [to_json(record) for record in harvest.records])
-        write_json(path, to_json(replace(harvest, records=())))  # the records hold notes that nobody else may read
-    harvest = from_json(ProposalBatch, read_json(path), path)
+        if "asked" in batch.counts:
+            run.monitor.say(f"round {memory.round_index}: {answers_line(batch)}")
+        elif "parsed" in batch.counts:
+            run.monitor.say(f"round {memory.round_index}: {analyses_line(batch)}")
+        write_jsonl(directory / "analyses.jsonl", [to_json(record) for record in batch.records])
+        write_json(path, to_json(replace(batch, records=())))  # the records hold notes that nobody else may read
+    batch = from_json(ProposalBatch, read_json(path), path)
     ledger = memory.ledger
-    for refusal in harvest.refused:
+    for refusal in batch.refused:
         ledger = ledger.record(memory.round_index, refusal.proposal, Fate.LEAK_FILTER, refusal.reason)
-    for blocked in harvest.blocked:
+    for blocked in batch.blocked:
         ledger = ledger.record(memory.round_index, blocked.proposal, Fate.BLOCKED, blocked.reason)
-    if not harvest.proposals and evidence and run.analyst is not None:
+    if not batch.proposals and evidence and run.proposer is not None:
         ledger = ledger.record(memory.round_index, None, Fate.NO_PROPOSAL, f"{len(evidence)} rollouts read")
-    return harvest.proposals, ledger
+    return batch.proposals, ledger
 
 
-def answers_line(harvest: ProposalBatch) -> str:
+def answers_line(batch: ProposalBatch) -> str:
     """Return what became of an editor's answers: one that says nothing valid looks like one without ideas otherwise."""
-    counts = harvest.counts
+    counts = batch.counts
     edits = counts["asked"] - counts["noop"] - counts["invalid"]
     reasons = [f"{n} {name.removeprefix('invalid/')}" for name, n in counts.items() if name.startswith("invalid/")]
     wrong = f"{counts['invalid']} invalid" + (f" ({', '.join(reasons)})" if reasons else "")
     no_room = counted(counts["no_room"], "rollout")
     unread = f"; no prompt beside the skill has room for {no_room}" if counts["no_room"] else ""
     given, valid = counted(counts["asked"], "answer"), f"{counted(edits, 'edit')}, {counts['noop']} NOOP"
-    return f"{harvest.analyst} gave {given}: {valid}, {wrong}{unread}"
+    return f"{batch.analyst} gave {given}: {valid}, {wrong}{unread}"
 
 
-def analyses_line(harvest: ProposalBatch) -> str:
+def analyses_line(batch: ProposalBatch) -> str:
     """Return what an LLM's analyses came to, and why rollouts gave nothing; the report shows candidates only."""
-    counts = harvest.counts
+    counts = batch.counts
     fell = [f"{counts[name]} {name}" for name in WITHOUT_PROPOSAL if counts.get(name)]
     lost = f"; rollouts without one: {', '.join(fell)}" if fell else ""
-    return f"{harvest.analyst} made {counted(counts['mapped'], 'proposal')}{lost}"
+    return f"{batch.analyst} made {counted(counts['mapped'], 'proposal')}{lost}"
 
 
-def _harvest(
+def _batch(
     run: Run, evidence: Sequence[Rollout], skill: Skill, memory: Memory, groups: Sequence[GroupResult]
 ) -> ProposalBatch:
-    if run.analyst is None or not (evidence or groups):
+    if run.proposer is None or not (evidence or groups):
         return ProposalBatch((), (), {}, "")
     first = memory.round_index == 0
     room = max(0, run.config.coldstart.max_drafts - len(skill.chunks)) if first else run.config.proposer.max_candidates
-    found = harvest_edits(evidence, skill, run.analyst, run.leak_filter, limit=room, memory=memory, groups=groups)
-    return adding_at_most(room, found)
+    batch = propose_batch(evidence, skill, run.proposer, run.leak_filter, limit=room, memory=memory, groups=groups)
+    return adding_at_most(room, batch)
 
 
-def adding_at_most(chunks: int, harvest: ProposalBatch) -> ProposalBatch:
+def adding_at_most(chunks: int, batch: ProposalBatch) -> ProposalBatch:
     """Leave out what would add more than ``chunks`` chunks in all: a SPLIT adds several, and a pool has its limit."""
     kept: list[Proposal] = []
-    for proposal in harvest.proposals:
+    for proposal in batch.proposals:
         if sum(len(other.chunks) for other in (*kept, proposal)) <= chunks:
             kept.append(proposal)
-    gone = {proposal.to_edit().id for proposal in harvest.proposals} - {proposal.to_edit().id for proposal in kept}
-    counts = {**harvest.counts, "too_large": len(harvest.proposals) - len(kept)}
-    return replace(harvest, proposals=tuple(kept), counts=counts, records=without_edits(harvest.records, gone))
+    gone = {proposal.to_edit().id for proposal in batch.proposals} - {proposal.to_edit().id for proposal in kept}
+    counts = {**batch.counts, "too_large": len(batch.proposals) - len(kept)}
+    return replace(batch, proposals=tuple(kept), counts=counts, records=without_edits(batch.records, gone))
 
 
 def record_fates(memory: Memory, proposals: Sequence[Proposal], decision: Decision, skill: Skill) -> Ledger:

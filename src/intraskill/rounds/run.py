@@ -9,7 +9,7 @@ from intraskill.method.errors import ConfigError, SplitError
 from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.randomness import shuffled
 from intraskill.method.tasks import Split, Task
-from intraskill.proposers.trace2skill import Analyst
+from intraskill.proposers.trace2skill import Proposer
 from intraskill.rl.learner import Learner
 from intraskill.store.metrics import Metrics, Monitor
 
@@ -23,7 +23,7 @@ class Run:
         root: the run directory.
         environment: one task family.
         learner: policy and optimizer.
-        analyst: reads rollouts and proposes; ``None`` when the config wants none.
+        proposer: reads rollouts and proposes; ``None`` when the config wants none.
         leak filter: what no chunk may hold.
         metrics: the metric log.
         monitor: whoever watches.
@@ -33,7 +33,7 @@ class Run:
     root: Path
     environment: Environment
     learner: Learner
-    analyst: Analyst | None
+    proposer: Proposer | None
     leak_filter: LeakFilter
     metrics: Metrics
     monitor: Monitor

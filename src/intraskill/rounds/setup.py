@@ -1,4 +1,4 @@
-"""Put a run together from its config: the environment, the learner, the analyst, the run directory.
+"""Put a run together from its config: the environment, the learner, the proposer, the run directory.
 
 Heavy packages are imported here only when the config asks for what needs them.
 """
@@ -8,11 +8,11 @@ from typing import Any
 
 from intraskill.config.config import Config, check, flatten
 from intraskill.environments.factories import built
-from intraskill.environments.protocol import Environment
+from intraskill.environments.protocol import Environment, own_propose, secrets_of, slots_of
 from intraskill.method.errors import ConfigError
 from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.tasks import SPLITS
-from intraskill.proposers.trace2skill import Analyst, OwnAnalyst, secrets_of
+from intraskill.proposers.trace2skill import OwnProposer, Proposer
 from intraskill.rl.learner import Learner
 from intraskill.rl.start import learner_of
 from intraskill.rounds.run import Run
@@ -38,7 +38,7 @@ def assemble(config: Config, monitor: Monitor | None = None) -> Run:
     environment = environment_of(config)
     check_sizes(config, {split: len(environment.tasks(split)) for split in SPLITS}, draft)
     run = bench(config, root, monitor, environment)
-    facts = facts_of(run.learner, run.environment, run.analyst)
+    facts = facts_of(run.learner, run.environment, run.proposer)
     claim(root, plan, facts)
     check_provenance(root, facts)
     if config.tracking.name == "wandb":
@@ -54,18 +54,18 @@ def bench(config: Config, root: Path, monitor: Monitor | None = None, environmen
         ConfigError: also when the environment holds fewer episodes at once than a batch.
     """
     environment = environment or environment_of(config)
-    check_slots(config.rollout.batch, getattr(environment, "slots", None))
+    check_slots(config.rollout.batch, slots_of(environment))
     learner = learner_of(config, environment)
     leak_filter = LeakFilter(secrets_of(environment), config.leak_filter)
     metrics = Metrics(root / "metrics.jsonl")
     shown = monitor or Silence()
-    analyst = analyst_of(config, environment, root, shown)
-    return Run(config, root, environment, learner, analyst, leak_filter, metrics, shown)
+    proposer = proposer_of(config, environment, root, shown)
+    return Run(config, root, environment, learner, proposer, leak_filter, metrics, shown)
 
 
-def facts_of(learner: Learner, environment: Environment, analyst: Analyst | None) -> dict[str, Any]:
+def facts_of(learner: Learner, environment: Environment, proposer: Proposer | None) -> dict[str, Any]:
     """Return what ``plan.json`` records of a run beside its plan."""
-    prompts = "" if analyst is None else analyst.prompts_hash
+    prompts = "" if proposer is None else proposer.prompts_hash
     return about(learner.checkpoint, learner.conditions, environment.version, prompts)
 
 
@@ -83,33 +83,33 @@ def environment_of(config: Config) -> Environment:
     return environment
 
 
-def analyst_of(config: Config, environment: Environment, root: Path, monitor: Monitor) -> Analyst | None:
-    """Return the analyst that the config asks for; a world that brings its own keeps it under ``rules``.
+def proposer_of(config: Config, environment: Environment, root: Path, monitor: Monitor) -> Proposer | None:
+    """Return the proposer that the config asks for; a world that brings its own keeps it under ``rules``.
 
     An LLM's answers are cached under ``root``, so a resumed run asks nothing twice; the monitor hears what they cost.
     An editor is loaded when asked.
     """
-    proposer = config.proposer
-    if proposer.name == "none":
+    settings = config.proposer
+    if settings.name == "none":
         return None
-    if proposer.name == "openai":
+    if settings.name == "openai":
         from intraskill.llm.client import JsonClient, endpoint_of, limits_of
-        from intraskill.proposers.llm import llm_analyst
+        from intraskill.proposers.llm import llm_proposer
 
-        client = JsonClient(endpoint_of(proposer), root / "llm_cache", limits_of(proposer), monitor.spent)
-        return llm_analyst(client, environment, proposer)
-    if proposer.name == "skill_alpha":
-        from intraskill.editor.proposing import editor_analyst
+        client = JsonClient(endpoint_of(settings), root / "llm_cache", limits_of(settings), monitor.spent)
+        return llm_proposer(client, environment, settings)
+    if settings.name == "skill_alpha":
+        from intraskill.editor.proposing import editor_proposer
 
-        return editor_analyst(config, unasked_analyst(environment))
-    return unasked_analyst(environment)
+        return editor_proposer(config, unasked_proposer(environment))
+    return unasked_proposer(environment)
 
 
-def unasked_analyst(environment: Environment) -> Analyst:
-    """Return the analyst that asks no model: the world's own, or the rules."""
-    own = getattr(environment, "propose", None)
+def unasked_proposer(environment: Environment) -> Proposer:
+    """Return the proposer that asks no model: the world's own, or the rules."""
+    own = own_propose(environment)
     if own is not None:
-        return OwnAnalyst(own)
-    from intraskill.proposers.rules import RulesAnalyst
+        return OwnProposer(own)
+    from intraskill.proposers.rules import RulesProposer
 
-    return RulesAnalyst()
+    return RulesProposer()

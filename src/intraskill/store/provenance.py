@@ -56,7 +56,7 @@ def draft_of(config: Config) -> Skill:
 
 
 def skill_file(path: str) -> Path:
-    """Find a skill file: a path, or the name of one shipped in ``intraskill/configs``.
+    """Find a skill file: a path, or the name of one shipped in ``configs``.
 
     Raises:
         ConfigError: when neither exists.
@@ -70,7 +70,7 @@ def skill_file(path: str) -> Path:
 def about(
     checkpoint: str, conditions: Mapping[str, str], environment_version: str, prompts_hash: str = ""
 ) -> dict[str, Any]:
-    """Return versions, git state and hashes, for the record; ``prompts`` are the analyst's, empty without any."""
+    """Return versions, git state and hashes, for the record; ``prompts`` are the proposer's, empty without any."""
     return {
         "python": platform.python_version(),
         "packages": {name: version_of(name) for name in VERSIONED},
@@ -183,4 +183,7 @@ def _git_state() -> Mapping[str, Any]:
             return None
         return answer.stdout.strip()
 
-    return {"commit": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain", "--", str(PACKAGE)))}
+    return {
+        "commit": git("rev-parse", "HEAD"),
+        "dirty": bool(git("status", "--porcelain", "--", str(PACKAGE), str(CONFIGS))),
+    }

@@ -1,12 +1,14 @@
-"""Estimators and covariances against statsmodels, against the textbook loop by loop, and against planted truth.
+"""Estimators and covariances against their definitions in plain loops, other implementations, and planted truth.
 
-R is not at hand here; the references are statsmodels (HC3, cluster-crv3) and the formulas written out in plain loops.
+The HC3 fit is statsmodels' own, so its reference is the definition: normal equations, then a refit without each row.
+CR3 is ours, so its references are statsmodels' cluster-crv3 and a refit without each task.
 """
 
 import json
 import math
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,24 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from method_records import ids, scored, skill, tasks
 from numpy.typing import NDArray
+from scipy.stats import t as student_t
 from statsmodels.regression.linear_model import OLS
 from statsmodels.stats.sandwich_covariance import cov_cluster
 
 from intraskill.method.errors import ConfigError, EditError, NoVariationError, RankDeficientError
 from intraskill.method.gate.designs import Design, plan_masks
-from intraskill.method.gate.diagnostics.estimator_costs import cheaper_estimator
-from intraskill.method.gate.estimators import (
-    ESTIMATORS,
-    ancova,
-    covariate,
-    fit,
-    history,
-    masked_ols,
-    paired_ols,
-    paired_ols_intercept,
-)
-from intraskill.method.gate.paired_validation import Pairs, pair_replicates
-from intraskill.method.gate.regression import Contributions, factorize, fit_contributions, least_squares
+from intraskill.method.gate.estimators import ESTIMATORS, fit, history
+from intraskill.method.gate.pairs import MaskedOnly, Pairs, pair
+from intraskill.method.gate.regression import Contributions, factorize, least_squares, left_out_shifts
 from intraskill.store.records import from_json, to_json
 
 Vector = NDArray[np.float64]
@@ -40,11 +33,14 @@ ATOL = 1e-11
 REWARD = st.floats(-1, 1).map(lambda reward: round(reward, 6))  # 1e-179 would vanish in a sum
 NAMES = "abcd"
 FOUR_SIGMA = 4.0
+
+
+def covariate(rows: Pairs | MaskedOnly, known: Mapping[str, Mapping[str, float]]) -> Contributions:
+    return fit(rows, "covariate", known=known)
+
+
 BY_NAME: Mapping[str, Callable[[Pairs], Contributions]] = {
-    "paired_ols": paired_ols,
-    "paired_ols_intercept": paired_ols_intercept,
-    "ancova": ancova,
-    "masked_ols": lambda pairs: masked_ols(pairs.masked_only),
+    **{name: partial(fit, estimator=name) for name in ("paired_ols", "paired_ols_intercept", "ancova", "masked_ols")},
     "covariate": lambda pairs: covariate(pairs, {"ease": EASE}),
     "covariate without bare": lambda pairs: covariate(pairs.masked_only, {"ease": EASE}),
 }
@@ -67,7 +63,7 @@ def world(
         for sample, visible in enumerate(sets):
             reward = base + sum(worth[c] for c in sorted(visible)) + draws[1 + sample]
             masked.append(parted(task_id, reward, visible, sample=sample))
-    return pair_replicates(bare, masked, plan, ids(names))
+    return pair(bare, masked, plan, ids(names))
 
 
 def parted(task_id: str, reward: float, visible=frozenset(), sample: int = 0):
@@ -91,35 +87,44 @@ def model_of(name: str, pairs: Pairs, part: str = "r_strict") -> tuple[Vector, V
     return np.hstack([pairs.design_NJ, *nuisance]), masked - bare if name.startswith("paired") else masked
 
 
-def loop_jackknife(design: Vector, outcome: Vector, clusters: list[str]) -> Vector:
-    """Standard errors by the definition: refit without each cluster."""
-    beta = np.linalg.lstsq(design, outcome, rcond=None)[0]
+def normal_equations(design: Vector, outcome: Vector) -> Vector:
+    """β̂ by the definition: Xᵀ X β = Xᵀ y."""
+    return np.linalg.solve(design.T @ design, design.T @ outcome)
+
+
+def jackknife(design: Vector, outcome: Vector, clusters: list[str]) -> Vector:
+    """The covariance by its definition: Σ (β̂ − β̂₋g)(β̂ − β̂₋g)ᵀ over refits without each cluster."""
     total = np.zeros((design.shape[1],) * 2)
     for left_out in sorted(set(clusters)):
         keep = [c != left_out for c in clusters]
-        moved = beta - np.linalg.lstsq(design[keep], outcome[keep], rcond=None)[0]
+        moved = normal_equations(design, outcome) - normal_equations(design[keep], outcome[keep])
         total += np.outer(moved, moved)
-    return np.sqrt(np.diag(total))
+    return total
 
 
 @pytest.mark.parametrize("name", BY_NAME)
 @pytest.mark.parametrize("part", ["r_strict", "r_square"])
-def test_every_estimator_meets_statsmodels_hc3(name: str, part: str) -> None:
+def test_every_estimator_meets_its_definition_refitted_without_each_task(name: str, part: str) -> None:
     pairs = world(3)
     got = BY_NAME[name](pairs)
     design, outcome = model_of(name, pairs, part)
-    want = OLS(outcome, design).fit(cov_type="HC3", use_t=True)
+    want, covariance = normal_equations(design, outcome), jackknife(design, outcome, list(pairs.task_ids))
+    want_se = np.sqrt(np.diag(covariance))
     beta, se = got.parts[part]
-    np.testing.assert_allclose(beta, want.params[:4], RTOL, ATOL)
-    np.testing.assert_allclose(se, want.bse[:4], RTOL, ATOL)
+    np.testing.assert_allclose(beta, want[:4], RTOL, ATOL)
+    np.testing.assert_allclose(se, want_se[:4], RTOL, ATOL)
+    residual = outcome - design @ want
+    freedom = 80 - design.shape[1]
+    equal_variances = residual @ residual / freedom * np.linalg.inv(design.T @ design)
     with pytest.raises(AssertionError):
-        np.testing.assert_allclose(se, OLS(outcome, design).fit().bse[:4], RTOL, ATOL)
+        np.testing.assert_allclose(se, np.sqrt(np.diag(equal_variances))[:4], RTOL, ATOL)
     if part == "r_strict":
-        np.testing.assert_allclose(np.column_stack([got.low_J, got.high_J]), want.conf_int()[:4], RTOL, ATOL)
-        assert (got.rank, got.degrees) == (design.shape[1], 80 - design.shape[1])
-        assert got.residual_sd == pytest.approx(math.sqrt(want.scale))
+        half = student_t.ppf(0.975, freedom) * want_se
+        np.testing.assert_allclose([got.low_J, got.high_J], [(want - half)[:4], (want + half)[:4]], RTOL, ATOL)
+        assert (got.rank, got.degrees, got.covariance) == (design.shape[1], freedom, "HC3")
+        assert got.residual_sd == pytest.approx(math.sqrt(residual @ residual / freedom))
         assert got.condition_number == pytest.approx(np.linalg.cond(design - design.mean(0) * _centred(name, design)))
-        np.testing.assert_allclose(got.covariance_JJ, want.cov_params()[:4, :4], RTOL, ATOL)
+        np.testing.assert_allclose(got.covariance_JJ, covariance[:4, :4], RTOL, ATOL)
 
 
 def _centred(name: str, design: Vector) -> Vector:
@@ -134,21 +139,25 @@ def test_every_estimator_clusters_replicates_by_task_like_statsmodels_and_like_t
     design, outcome = model_of(name, pairs)
     groups = np.unique(pairs.task_ids, return_inverse=True)[1]
     want = np.sqrt(np.diag(cov_cluster(OLS(outcome, design).fit(), groups, False, "cluster-crv3")))
+    jackknife_se = np.sqrt(np.diag(jackknife(design, outcome, list(pairs.task_ids))))
     assert (got.covariance, got.num_pairs, got.num_tasks, got.degrees) == ("CR3", 150, 50, 50 - design.shape[1])
     np.testing.assert_allclose(got.se_J, want[:4], RTOL, ATOL)
-    np.testing.assert_allclose(got.se_J, loop_jackknife(design, outcome, list(pairs.task_ids))[:4], RTOL, ATOL)
+    np.testing.assert_allclose(got.se_J, jackknife_se[:4], RTOL, ATOL)
     with pytest.raises(AssertionError):
         np.testing.assert_allclose(got.se_J, OLS(outcome, design).fit(cov_type="HC3").bse[:4], RTOL, ATOL)
 
 
-def test_with_one_row_per_task_the_clustered_covariance_is_hc3() -> None:
+def test_with_one_row_per_task_what_leaving_out_each_task_changes_makes_hc3() -> None:
     pairs = world(2)
-    clustered, independent = fit(pairs, covariance="CR3"), fit(pairs)
-    assert (clustered.covariance, independent.covariance) == ("CR3", "HC3")
-    np.testing.assert_allclose(clustered.se_J, independent.se_J, RTOL)
-    np.testing.assert_allclose(clustered.high_J, independent.high_J, RTOL)
+    basis = factorize(pairs.design_NJ, pairs.chunk_ids, pairs.task_ids)
+    found = least_squares(basis, pairs.delta_N)
+    shift_GP = left_out_shifts(basis, found.residual_N)
+    assert basis.covariance == "HC3"
+    np.testing.assert_allclose(shift_GP.T @ shift_GP, found.covariance_PP, RTOL, ATOL)
     repeated = world(2, replicates=2)
-    assert not np.allclose(fit(repeated, covariance="HC3").se_J, fit(repeated).se_J, RTOL)
+    rows = [f"row {n}" for n in range(len(repeated.task_ids))]
+    apart = least_squares(factorize(repeated.design_NJ, repeated.chunk_ids, rows), repeated.delta_N)
+    assert not np.allclose(apart.se_P, fit(repeated).se_J, RTOL)
 
 
 @settings(max_examples=15, deadline=None)
@@ -177,7 +186,7 @@ def test_estimators_are_equivariant_to_scale_and_permutation(
     def fitted(factor: float, names: str, turn: int = 1) -> Contributions:
         bare = [scored(t, float(b * factor)) for t, (b, _) in rewards.items()][::turn]
         masked = [scored(t, float(r * factor), plan[t][0]) for t, (_, r) in rewards.items()]
-        return BY_NAME[name](pair_replicates(bare, masked, plan, ids(names)))
+        return BY_NAME[name](pair(bare, masked, plan, ids(names)))
 
     straight, scaled = fitted(1.0, NAMES), fitted(scale, NAMES)
     permuted = fitted(1.0, "".join(NAMES[j] for j in order), turn=-1)
@@ -193,10 +202,10 @@ def test_the_order_of_the_rollouts_does_not_matter(shuffler) -> None:
     plan = plan_masks(skill(NAMES), [], tasks(40), Design(masked_replicates=2), seed=1, round_index=0)
     bare = [scored(t, EASE[t]) for t in plan]
     masked = [scored(t, math.cos(7.0 * i + s), v, sample=s) for i, t in enumerate(plan) for s, v in enumerate(plan[t])]
-    straight = pair_replicates(bare, masked, plan, ids(NAMES))
+    straight = pair(bare, masked, plan, ids(NAMES))
     shuffler.shuffle(bare)
     shuffler.shuffle(masked)
-    again = pair_replicates(bare, masked, plan, ids(NAMES))
+    again = pair(bare, masked, plan, ids(NAMES))
     for name, estimate in BY_NAME.items():
         if name != "covariate":
             assert estimate(again).se_J.tolist() == estimate(straight).se_J.tolist()
@@ -206,18 +215,21 @@ GATES = 200
 COVERED = 0.95
 
 
-def coverage(covariance: str, *, tasks_: int, replicates: int, seed: int) -> float:
-    """Share of 95 % intervals that hold the truth when rows of one task share an effect that chunks modulate."""
+def coverage(*, clustered: bool, tasks_: int, replicates: int, seed: int) -> float:
+    """Share of 95 % intervals that hold the truth when rows of one task share an effect that chunks modulate.
+
+    Unless they are clustered by task, every row counts as a task of its own.
+    """
     rng = np.random.default_rng(seed)
     beta = np.array([0.3, 0.0, -0.1])
-    names = [f"t{i:03d}" for i in range(tasks_) for _ in range(replicates)]
+    names = [f"t{i:03d}" if clustered else f"t{i:03d} {s}" for i in range(tasks_) for s in range(replicates)]
     hits = []
     for _ in range(GATES):
         design = (rng.random((tasks_ * replicates, 3)) < 0.5).astype(float)
         own = np.repeat(beta + rng.normal(0, 0.5, (tasks_, 3)), replicates, axis=0)
         shared = np.repeat(rng.normal(0, 0.5, tasks_), replicates)
         outcome = (design * own).sum(axis=1) + shared + rng.normal(0, 0.2, len(names))
-        found = least_squares(factorize(design, list("abc"), names, covariance), outcome)
+        found = least_squares(factorize(design, list("abc"), names), outcome)
         hits.append(np.abs(found.beta_P - beta) <= found.half_P)
     return float(np.mean(hits))
 
@@ -225,9 +237,9 @@ def coverage(covariance: str, *, tasks_: int, replicates: int, seed: int) -> flo
 def test_clustered_intervals_cover_and_independent_ones_do_not() -> None:
     # Three coefficients share a gate, so the bound takes the gates as the sample: conservative.
     bound = FOUR_SIGMA * math.sqrt(COVERED * (1 - COVERED) / GATES)
-    assert abs(coverage("CR3", tasks_=50, replicates=8, seed=1) - COVERED) < bound
-    assert coverage("HC3", tasks_=50, replicates=8, seed=1) < COVERED - bound
-    assert abs(coverage("HC3", tasks_=200, replicates=1, seed=2) - COVERED) < bound
+    assert abs(coverage(clustered=True, tasks_=50, replicates=8, seed=1) - COVERED) < bound
+    assert coverage(clustered=False, tasks_=50, replicates=8, seed=1) < COVERED - bound
+    assert abs(coverage(clustered=False, tasks_=200, replicates=1, seed=2) - COVERED) < bound
 
 
 @pytest.fixture(scope="module")
@@ -251,13 +263,13 @@ def test_a_large_gate_is_fitted_in_well_under_a_second() -> None:
     design = (rng.random((10_000, 64)) < 0.5).astype(float)
     names, rows = [f"c{j}" for j in range(64)], [f"t{i}" for i in range(10_000)]
     start = time.process_time()
-    least_squares(factorize(design, names, rows, "HC3"), rng.normal(size=10_000))
+    least_squares(factorize(design, names, rows), rng.normal(size=10_000))
     assert time.process_time() - start < 2.0  # about 0.3 s alone; the bound leaves room for a busy machine
 
 
 def test_masked_ols_never_reads_a_bare_reward() -> None:
     pairs = world(4)
-    assert masked_ols(pairs.masked_only).beta_J.tolist() == fit(pairs, "masked_ols").beta_J.tolist()
+    assert fit(pairs.masked_only, "masked_ols").beta_J.tolist() == fit(pairs, "masked_ols").beta_J.tolist()
     assert not hasattr(pairs.masked_only, "bare_N")
     with pytest.raises(ConfigError, match="ancova needs bare runs, and these rows have none; use masked_ols"):
         fit(pairs.masked_only, "ancova")
@@ -268,11 +280,9 @@ def test_fit_finds_every_estimator_by_name_and_refuses_others() -> None:
     for name in ESTIMATORS:
         known = {"ease": EASE} if name == "covariate" else None
         assert fit(pairs, name, known=known).estimator == name
-    assert fit(pairs).se_J.tolist() == fit_contributions(pairs).se_J.tolist()
+    assert fit(pairs).estimator == "paired_ols"
     with pytest.raises(ConfigError, match="unknown estimator 'lasso'; choose one of paired_ols, "):
         fit(pairs, "lasso")  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="unknown covariance 'HC9'; choose one of HC3, CR3"):
-        fit(pairs, covariance="HC9")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="go with covariate, and only with it, got ancova"):
         fit(pairs, "ancova", known={"ease": EASE})
     with pytest.raises(ConfigError, match="go with covariate, and only with it, got covariate"):
@@ -301,7 +311,7 @@ def test_a_column_that_says_nothing_is_left_out_and_named() -> None:
     pairs = world(6)
     got = covariate(pairs.masked_only, {"history": {}, "family": dict.fromkeys(EASE, 2.0)})
     assert got.notes == ("history is known for no task and left out", "family is constant and left out")
-    np.testing.assert_allclose(got.se_J, masked_ols(pairs.masked_only).se_J, RTOL)
+    np.testing.assert_allclose(got.se_J, fit(pairs.masked_only, "masked_ols").se_J, RTOL)
 
 
 def test_columns_that_cannot_be_used_are_refused_by_name() -> None:
@@ -318,19 +328,19 @@ def constant(bare: float | None, masked: float | None) -> Pairs:
     plan = plan_masks(skill("ab"), [], tasks(30), Design(), seed=0, round_index=0)
     b = [scored(t, math.sin(i) if bare is None else bare) for i, t in enumerate(plan)]
     m = [scored(t, math.cos(i) if masked is None else masked, plan[t][0]) for i, t in enumerate(plan)]
-    return pair_replicates(b, m, plan, ids("ab"))
+    return pair(b, m, plan, ids("ab"))
 
 
 def test_equal_rewards_are_refused_by_name() -> None:
     with pytest.raises(NoVariationError, match="all 30 bare rewards equal 0, so ancova has nothing to adjust by"):
-        ancova(constant(0.0, None))
+        fit(constant(0.0, None), "ancova")
     with pytest.raises(NoVariationError, match="all 30 differences R − B are 0: every masked run earned what"):
-        paired_ols(constant(0.5, 0.5))
+        fit(constant(0.5, 0.5))
     with pytest.raises(NoVariationError, match="all 30 outcomes equal 0.5, so nothing says how uncertain"):
-        masked_ols(constant(None, 0.5).masked_only)
+        fit(constant(None, 0.5).masked_only, "masked_ols")
     with pytest.raises(NoVariationError, match="all 30 outcomes equal 0.5"):
-        paired_ols_intercept(constant(0.0, 0.5))
-    assert paired_ols(constant(0.0, 0.5)).residual_sd > 0
+        fit(constant(0.0, 0.5), "paired_ols_intercept")
+    assert fit(constant(0.0, 0.5)).residual_sd > 0
     assert covariate(constant(0.0, None), {"ease": EASE}).notes == (
         "bare is constant and left out for 2: r_half, r_strict",
     )
@@ -339,20 +349,20 @@ def test_equal_rewards_are_refused_by_name() -> None:
 def test_what_rows_cannot_separate_is_refused_by_name() -> None:
     shown = {t.id: (frozenset(ids("ab") if i % 2 else ()),) for i, t in enumerate(tasks(20))}
     every = {t.id: (frozenset(ids("a" if i % 2 else "ab")),) for i, t in enumerate(tasks(20))}
-    for plan, estimate, names in (
-        (shown, paired_ols, ids("ab")),
-        (every, paired_ols_intercept, (ids("a")[0], "intercept")),
+    for plan, estimator, names in (
+        (shown, "paired_ols", ids("ab")),
+        (every, "paired_ols_intercept", (ids("a")[0], "intercept")),
     ):
         bare, masked = [scored(t, 0.0) for t in plan], [scored(t, EASE[t], plan[t][0]) for t in plan]
-        rows = pair_replicates(bare, masked, plan, ids("ab"))
+        rows = pair(bare, masked, plan, ids("ab"))
         with pytest.raises(RankDeficientError, match=f"cannot separate these chunks, 2: {names[0]}, {names[1]};"):
-            estimate(rows)
+            fit(rows, estimator)
     with pytest.raises(RankDeficientError, match="16 rows of 4 tasks cannot give 4 contributions a standard error"):
-        paired_ols(world(0, 4, replicates=4))
+        fit(world(0, 4, replicates=4))
 
 
 def test_entries_can_be_taken_out_of_contributions_without_another_fit() -> None:
-    full = paired_ols(world(1))
+    full = fit(world(1))
     less = full.without(ids("bd"))
     assert less.chunk_ids == ids("ac") and less.se_J.tolist() == full.se_J[[0, 2]].tolist()
     assert less.covariance_JJ is not None and full.covariance_JJ is not None
@@ -370,26 +380,5 @@ def test_contributions_of_every_estimator_survive_their_file() -> None:
         assert again.covariance_JJ is not None and got.covariance_JJ is not None
         assert again.covariance_JJ.tolist() == got.covariance_JJ.tolist()
         assert (again.estimator, again.nuisance, again.degrees) == (got.estimator, got.nuisance, got.degrees)
-    old = {key: value for key, value in to_json(paired_ols(world(1))).items() if key not in ("estimator", "degrees")}
+    old = {key: value for key, value in to_json(fit(world(1))).items() if key not in ("estimator", "degrees")}
     assert from_json(Contributions, {**old, "covariance_JJ": None}).estimator == "paired_ols"
-
-
-def test_the_comparison_says_which_estimator_would_have_been_cheaper() -> None:
-    pairs = world(8, 300, replicates=1, noise=0.1)
-    got = cheaper_estimator(pairs, {"ease": EASE})
-    by_name = {cost.name: cost for cost in got.costs}
-    var = {name: float(np.mean(np.square(estimate(pairs).se_J))) for name, estimate in BY_NAME.items()}
-    assert by_name["paired_ols"].all_counted == by_name["paired_ols"].bare_sunk == 1.0
-    assert by_name["ancova"].all_counted == pytest.approx(var["ancova"] / var["paired_ols"])
-    assert by_name["masked_ols"].all_counted == pytest.approx(var["masked_ols"] / var["paired_ols"] / 2)
-    assert by_name["masked_ols"].bare_sunk == pytest.approx(var["masked_ols"] / var["paired_ols"])
-    assert by_name["masked_ols"].bare_sunk != pytest.approx(by_name["masked_ols"].all_counted)
-    assert got.cheapest_all_counted.name == "covariate (ease)"
-    assert got.correlation == pairs.correlation
-    assert str(got).startswith(f"corr(R, B) = {pairs.correlation:.2f}; for the same standard error covariate (ease) ")
-
-
-def test_the_comparison_skips_what_the_rows_do_not_allow() -> None:
-    got = cheaper_estimator(constant(0.0, None))
-    assert set(got.skipped) == {"ancova"} and "nothing to adjust by" in got.skipped["ancova"]
-    assert got.correlation is None and "undefined" in str(got)

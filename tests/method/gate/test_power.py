@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from intraskill.method.errors import ConfigError, UnderpoweredError
 from intraskill.method.gate.decision import DecisionRule, FdrRule, GateRule, ProbabilityRule, decide
 from intraskill.method.gate.designs import Design, plan_masks
-from intraskill.method.gate.paired_validation import plan_visible
+from intraskill.method.gate.estimators import Estimator
 from intraskill.method.gate.power import (
     VISIBLE,
-    EstimatorName,
     GateDesign,
     admission_rates,
     between_rows,
@@ -70,9 +69,9 @@ def test_the_moments_of_contested_slots_are_those_of_the_masks_that_are_drawn() 
     current = skill("abcd")
     edits = (edit("a", "X"), edit("bc", "Y"))
     everything = pool(current, edits)
-    planned = plan_visible(everything, edits, tasks(3000), seed=1, round_index=0, inclusion=0.4)
+    planned = plan_masks(everything, edits, tasks(3000), Design(inclusion=0.4), seed=1, round_index=0)
     order = [chunk(name).id for name in "aXbcYd"]
-    shown_NJ = np.array([[chunk_id in visible for chunk_id in order] for visible in planned.values()], dtype=float)
+    shown_NJ = np.array([[chunk_id in visible for chunk_id in order] for (visible,) in planned.values()], dtype=float)
     design = GateDesign(6, 3000, 0.4, inclusion=0.4, slots=((1, 1), (2, 1)))
     assert shown_NJ.mean(axis=0) == pytest.approx(shown_probability(design), abs=DRAWN)
     assert shown_NJ.T @ shown_NJ / 3000 == pytest.approx(information(design), abs=DRAWN)
@@ -114,9 +113,9 @@ def simulated_sd(design: GateDesign, correlation: float, gates: int, seed: int) 
     return sd
 
 
-@pytest.mark.parametrize(("estimator", "replicates"), list(product(get_args(EstimatorName), ((1, 1), (3, 2)))))
+@pytest.mark.parametrize(("estimator", "replicates"), list(product(get_args(Estimator), ((1, 1), (3, 2)))))
 def test_the_promised_standard_errors_are_those_of_simulated_gates(
-    estimator: EstimatorName, replicates: tuple[int, int]
+    estimator: Estimator, replicates: tuple[int, int]
 ) -> None:
     masked, bare = replicates
     design = GateDesign(
@@ -128,9 +127,9 @@ def test_the_promised_standard_errors_are_those_of_simulated_gates(
     assert simulated != pytest.approx(promised * 1.12, rel=SIMULATED)
 
 
-@pytest.mark.parametrize("estimator", get_args(EstimatorName))
+@pytest.mark.parametrize("estimator", get_args(Estimator))
 @pytest.mark.parametrize("masked", [2, 4])
-def test_the_promise_of_mirrored_masks_is_kept_by_simulated_gates(estimator: EstimatorName, masked: int) -> None:
+def test_the_promise_of_mirrored_masks_is_kept_by_simulated_gates(estimator: Estimator, masked: int) -> None:
     design = GateDesign(
         5, 150, 0.44, estimator=estimator, correlation=0.6, masked_replicates=masked, bare_replicates=2, mirrored=True
     )

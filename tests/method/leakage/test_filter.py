@@ -7,7 +7,6 @@ import pytest
 from intraskill.config.config import Config, check
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.lessons import MECHANISMS, lesson_chunk, phrasings, titles
-from intraskill.environments.shopworld.secrets import shop_secrets
 from intraskill.method.errors import ConfigError
 from intraskill.method.leakage.filter import LeakFilter, LeakLimits, Secrets
 from intraskill.method.skill.skill import Chunk
@@ -178,7 +177,7 @@ def test_a_leak_in_another_order_is_found_under_every_disguise(disguise, rule, b
 
 
 def test_every_lesson_of_the_catalogue_passes_in_the_real_shop() -> None:
-    leak_filter = LeakFilter(shop_secrets(ShopWorld("tiny", language="plain")))
+    leak_filter = LeakFilter(ShopWorld("tiny", language="plain").secrets())
     lessons = [Chunk(titles(m)[0], text) for m in MECHANISMS for texts in phrasings(m) for text in texts]
     assert len(lessons) > 300
     assert [chunk for chunk in lessons if leak_filter.inspect(chunk)] == []
@@ -186,7 +185,7 @@ def test_every_lesson_of_the_catalogue_passes_in_the_real_shop() -> None:
 
 def test_in_the_real_shop_every_title_id_and_held_out_request_is_refused() -> None:
     world = ShopWorld("tiny", language="plain")
-    leak_filter = LeakFilter(shop_secrets(world))
+    leak_filter = LeakFilter(world.secrets())
     for product in world.catalogue.products[:20]:
         assert "product_id" in {r.rule for r in leak_filter.inspect(Chunk("Advice", f"Open {product.id} now."))}
         assert "product_title" in {

@@ -9,7 +9,6 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from intraskill.environments.shopworld import ShopWorld
-from intraskill.environments.shopworld.secrets import shop_secrets
 from intraskill.method.errors import IntraSkillError
 from intraskill.method.leakage.filter import LeakFilter, Secrets
 from intraskill.method.leakage.text import fold, squash
@@ -17,7 +16,7 @@ from intraskill.method.rollouts import Rollout
 from intraskill.method.skill.edits import pool
 from intraskill.method.skill.skill import Chunk, Skill, parse_skill
 from intraskill.proposers.schema import PROPOSAL, checked, read_proposal
-from intraskill.proposers.trace2skill import OwnAnalyst, harvest_edits
+from intraskill.proposers.trace2skill import OwnProposer, propose_batch
 
 ROOT = Path(__file__).parents[3]
 FOLDER = Path(__file__).parent / "red_team"
@@ -54,7 +53,7 @@ PREAMBLES = [entry for entry in RED["proposals"] if "preamble" in entry]
 
 @cache
 def guarded(preset: str, language: str) -> LeakFilter:
-    return LeakFilter(shop_secrets(ShopWorld(preset, language=language)))
+    return LeakFilter(ShopWorld(preset, language=language).secrets())
 
 
 @cache
@@ -68,8 +67,8 @@ def survivors(data: dict[str, Any], leak_filter: LeakFilter) -> tuple[str, int]:
     def propose(_: Sequence[Rollout], skill: Skill) -> Any:
         return tuple(read_proposal(checked(item, PROPOSAL), "proposal", skill) for item in data["proposals"])
 
-    harvest = harvest_edits([], SKILL, OwnAnalyst(propose), leak_filter, limit=10)
-    return pool(SKILL, harvest.edits).render(), len(harvest.refused)
+    batch = propose_batch([], SKILL, OwnProposer(propose), leak_filter, limit=10)
+    return pool(SKILL, batch.edits).render(), len(batch.refused)
 
 
 def test_the_sets_are_large_enough() -> None:

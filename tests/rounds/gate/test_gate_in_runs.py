@@ -18,7 +18,7 @@ from intraskill.method.randomness import shuffled
 from intraskill.method.skill.skill import Skill, parse_skill
 from intraskill.report.summary import summarise
 from intraskill.report.tables import chunks_table, remeasured_table
-from intraskill.rounds.earlier_rounds import earlier_bare, earlier_contributions, last_spread, query_count
+from intraskill.rounds.earlier_rounds import earlier_bare, earlier_contributions, last_noise, query_count
 from intraskill.rounds.gate.plan import gate_facts, outlook
 from intraskill.rounds.gate.run import sequential_rule
 from intraskill.rounds.loop import cold_start, run
@@ -148,13 +148,13 @@ def test_a_gate_hears_the_rounds_before_it_and_no_other(careful):
 
 def test_power_is_planned_with_the_spread_of_the_last_gate(careful):
     config = configured(careful, CAREFUL | {"effect": 0.1}).gate
-    measured = last_spread(careful, 2)
+    measured = last_noise(careful, 2)
     assert measured is not None
     facts = gate_facts(config, Skill(""), (), round_index=2, seed=0, root=careful)
-    assert facts.sigma == measured[0] and 0.2 < facts.sigma < 1.0
+    assert facts.sigma == measured.sigma and 0.2 < facts.sigma < 1.0
     config.sigma = 0.3
     assert gate_facts(config, Skill(""), (), round_index=2, seed=0, root=careful).sigma == 0.3
-    assert last_spread(careful, 0) is None and last_spread(None) is None
+    assert last_noise(careful, 0) is None
 
 
 def test_the_summary_counts_queries_and_measures_incumbents_again(careful):

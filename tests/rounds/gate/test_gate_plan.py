@@ -12,7 +12,7 @@ from method_records import contributions
 
 from intraskill.cli import main
 from intraskill.method.errors import ArtifactError
-from intraskill.rounds.gate.plan import read_noise
+from intraskill.rounds.earlier_rounds import read_noise
 from intraskill.store.records import to_json
 from intraskill.store.run_directory import write_json
 
@@ -81,14 +81,14 @@ def run(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_noise_and_pool_come_from_earlier_gates(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_noise_and_pool_come_from_the_newest_gate_that_measured_a_chunk(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     noise = read_noise(run)
-    assert noise.sigma == pytest.approx(np.sqrt((0.3**2 + 0.4**2) / 2))
-    assert (noise.chunks, noise.tasks, noise.gates) == (2, 201, 2)
-    assert noise.correlation == pytest.approx(0.55)
+    assert (noise.sigma, noise.correlation, noise.chunks) == (pytest.approx(0.4), pytest.approx(0.6), 2)
     assert read_noise(run / "round_000").sigma == pytest.approx(0.3)
     assert main(["gate", "plan", "--from", str(run), "--estimator", "ancova", "--tasks", "300"]) == 0
-    assert "with 300 tasks, 2 chunks and σ = 0.35" in capsys.readouterr().out
+    assert "with 300 tasks, 2 chunks and σ = 0.40" in capsys.readouterr().out
 
 
 def test_the_noise_is_that_of_one_paired_rollout_whatever_the_gate_fitted(run: Path) -> None:
@@ -99,7 +99,15 @@ def test_the_noise_is_that_of_one_paired_rollout_whatever_the_gate_fitted(run: P
     assert read_noise(run / "round_000").sigma == pytest.approx(0.6 / np.sqrt(0.75))
     write_json(path, {"chunk_ids": ["a"], "num_pairs": 3})
     with pytest.raises(ArtifactError, match="has no residual_sd"):
-        read_noise(run)
+        read_noise(run / "round_000")
+
+
+def test_the_residual_sd_of_another_estimator_is_no_sigma(run: Path) -> None:
+    path = run / "round_001" / "contributions.json"
+    write_json(path, json.loads(path.read_text()) | {"estimator": "ancova"})
+    assert read_noise(run).sigma == pytest.approx(0.3)
+    with pytest.raises(ArtifactError, match="measured a chunk; give sigma instead"):
+        read_noise(run / "round_001")
 
 
 def test_a_directory_without_a_gate_is_refused(tmp_path: Path) -> None:

@@ -30,9 +30,11 @@ from intraskill.method.gate.estimators import fit
 from intraskill.method.skill.skill import Skill, parse_skill
 from intraskill.report.forest import draw, write_forest
 from intraskill.report.gate import paragraphs
+from intraskill.rounds.earlier_rounds import last_noise, read_noise
 from intraskill.rounds.evaluate import Source, find_source, skill_of
-from intraskill.rounds.gate.findings import chunk_table, find
+from intraskill.rounds.gate.assess import chunk_table, find
 from intraskill.rounds.gate.pairs_file import read_pairs
+from intraskill.rounds.gate.plan import gate_facts
 from intraskill.rounds.gate.ranking import validate_ranking
 from intraskill.rounds.gate.standalone import refit, validate
 from intraskill.rounds.loop import run
@@ -299,7 +301,7 @@ def test_a_refit_gives_the_same_bytes(measured, tmp_path):
     found, findings, directory = refit(measured.directory / "pairs.parquet", {}, tmp_path / "refit")
     for name in ("contributions.csv", "contributions.json", "decision.json", "skill.md"):
         assert (directory / name).read_bytes() == (measured.directory / name).read_bytes(), name
-    same = ("r_free", "r_pair", "gap", "additivity", "placebos", "estimator_costs", "smallest_effect", "sigma")
+    same = ("r_free", "r_pair", "gap", "additivity", "placebos", "smallest_effect", "sigma")
     once, again = (read_json(path / "gate.json") for path in (measured.directory, directory))
     assert {name: once[name] for name in same} == {name: again[name] for name in same}
     assert paragraphs(found, findings) == paragraphs(measured.validation, measured.findings)
@@ -488,6 +490,42 @@ def test_any_title_is_drawn_as_it_is(tmp_path):
     _, _, found = loose(tmp_path, {"tasks_per_split": TASKS, "chunks": chunks}, full_arm=False)
     svg = write_forest(tmp_path, found.validation, found.findings)[1].read_text()
     assert all(f">{escape(title)}<" in svg for title in titles)
+
+
+# --- sigma
+
+
+@pytest.mark.parametrize("gate", [{}, {"bare_replicates": 3, "estimator": "masked_ols", "replicates": 2}])
+def test_every_sigma_of_a_gate_is_the_same_number(capsys, finished, tmp_path, gate):
+    skill = parse_skill((finished / "round_000" / "draft.md").read_text())
+    found = alone(finished, tmp_path, skill=skill, ckpt=finished / "round_001", **gate)
+    pairs, data = found.validation.pairs, read_json(found.directory / "contributions.json")
+    paired = data if data["estimator"] == "paired_ols" else data["beside"]["paired_ols"]
+    beta_J, *_ = np.linalg.lstsq(pairs.design_NJ, pairs.delta_N, rcond=None)
+    residual_N = pairs.delta_N - pairs.design_NJ @ beta_J
+    row = residual_N @ residual_N / (len(residual_N) - len(beta_J))
+    sigma = found.findings.sigma
+    assert sigma == pytest.approx((row / ((1 + 1 / gate.get("bare_replicates", 1)) / 2)) ** 0.5, rel=EXACT)
+    assert (sigma == paired["residual_sd"]) == (gate == {})
+    assert sigma == read_json(found.directory / "gate.json")["sigma"] == read_noise(found.directory).sigma
+    assert sigma == read_pairs_sigma(found.directory) == found.findings.power.design.sigma
+    assert f"σ = {sigma:.2f} " in dict(paragraphs(found.validation, found.findings))["What can be seen"]
+    assert main(["gate", "plan", "--from", str(found.directory), "--json"]) == 0
+    assert {plan["sigma"] for plan in json.loads(capsys.readouterr().out)} == {sigma}
+
+
+def read_pairs_sigma(directory):
+    return find(read_pairs(directory / "pairs.parquet")).sigma
+
+
+def test_a_run_is_planned_with_the_sigma_of_its_newest_gate_wherever_it_is_asked(finished):
+    first, *_, last = sorted(finished.glob("round_*"))
+    newest = read_noise(last)
+    assert read_noise(finished) == last_noise(finished) == newest != read_noise(first)
+    config = planted_config(finished).gate
+    config.effect = 0.1
+    facts = gate_facts(config, Skill(""), (), round_index=len(list(finished.glob("round_*"))), seed=0, root=finished)
+    assert (facts.sigma, facts.correlation) == (newest.sigma, newest.correlation)
 
 
 # --- slices

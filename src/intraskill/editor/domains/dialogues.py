@@ -106,7 +106,7 @@ class Debriefed:
 
 
 def dialogues(config: Config, root: Path) -> Workbench:
-    """Return dialogue tasks, an LLM that serves and a check of the end; see docs/editor_domains.md for the options.
+    """Return dialogue tasks, an LLM that serves and a check of the end; see docs/skill_alpha.md for the options.
 
     Raises:
         ConfigError: for an option that is none, an endpoint that is missing, or tools that cannot be imported.

@@ -221,7 +221,7 @@ class DocumentDomain:
 
 
 def documents(config: Config, root: Path) -> Workbench:
-    """Return documents, an LLM that answers and one that judges; see docs/editor_domains.md for the options.
+    """Return documents, an LLM that answers and one that judges; see docs/skill_alpha.md for the options.
 
     Raises:
         ConfigError: for an option that is none, or an endpoint that is missing.

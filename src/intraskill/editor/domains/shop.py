@@ -1,7 +1,7 @@
 """The shop: a frozen small policy shops with a skill of lessons, and an editor reads what it went through.
 
 A stream has a first skill with one to three useful lessons missing and perhaps a harmful one among them. Its evidence
-is what the worker did with that skill on train tasks; each failure comes with the rules analyst's lesson as a draft,
+is what the worker did with that skill on train tasks; each failure comes with the rules proposer's lesson as a draft,
 often a decoy beside it. A failure names anchors among the tasks of skill validation that are like its own, and skills
 are compared on test tasks: no edit is ever tried on what its evidence shows. Streams for evaluation come from another
 world, in phrasings that no stream to learn from shows.
@@ -33,7 +33,6 @@ from intraskill.editor.setup import evidence_limits
 from intraskill.editor.workers_options import read_options
 from intraskill.environments.shopworld.plain.generate import PRESETS
 from intraskill.environments.shopworld.reward import REWARD_PARTS
-from intraskill.environments.shopworld.secrets import shop_secrets
 from intraskill.method.errors import ConfigError, SplitError, offenders
 from intraskill.method.leakage.filter import Secrets
 from intraskill.method.randomness import child_seed, content_hash, shuffled
@@ -52,7 +51,7 @@ VALUED = 96
 
 @dataclass(frozen=True, slots=True)
 class ShopOptions:
-    """How streams are made; see docs/editor_domains.md.
+    """How streams are made; see docs/skill_alpha.md.
 
     Attributes:
         seed: world to learn from; the world of evaluation is 50 further on.
@@ -138,7 +137,7 @@ class ShopDomain:
     @cached_property
     def secrets(self) -> Secrets:
         """What no chunk may hold of either world."""
-        both = [shop_secrets(plain_shop(self.options.preset, seed)) for seed in self._worlds]
+        both = [plain_shop(self.options.preset, seed).secrets() for seed in self._worlds]
         names = [item.name for item in dataclasses.fields(Secrets)]
         return Secrets(**{name: tuple(one for held in both for one in getattr(held, name)) for name in names})
 
@@ -219,7 +218,7 @@ class ShopDomain:
     def _unit(self, plan: ShopPlan, name: str, rollout: Rollout, vocabulary: Vocabulary) -> Unit:
         """Return an episode's view; a failure names anchors that are like it, and brings drafts where it is explained.
 
-        What the rules analyst learns from a success is left out: a success is nothing to mend.
+        What the rules proposer learns from a success is left out: a success is nothing to mend.
         """
         viewed = dataclasses.replace(rollout, task_id=name, turns=tuple(map(spelt, rollout.turns)))
         unit = experience_unit(viewed, self.limits)
@@ -236,7 +235,7 @@ class ShopDomain:
 
 
 def shop(config: Config, root: Path) -> Workbench:
-    """Return shops, the shipped tiny policy that shops in them, and what they pay; docs/editor_domains.md.
+    """Return shops, the shipped tiny policy that shops in them, and what they pay; docs/skill_alpha.md.
 
     Builds no world and loads no weights before they are needed.
 

@@ -190,7 +190,7 @@ class ShopWorker:
         import torch
         from transformers.utils import logging
 
-        from intraskill.environments.shopworld.session import shop_tools
+        from intraskill.environments.shopworld.session import SYSTEM, shop_tools
         from intraskill.rl.chat import ChatCodec
         from intraskill.rl.engines.torch_engine import TorchEngine
         from intraskill.rl.policy import load_policy
@@ -199,7 +199,7 @@ class ShopWorker:
         torch.set_num_threads(self.threads)
         policy = load_policy(self.directory)
         policy.model.requires_grad_(False)
-        codec = ChatCodec(policy.tokenizer, shop_tools())
+        codec = ChatCodec(policy.tokenizer, shop_tools(), system=SYSTEM)
         engine = TorchEngine(policy, stop_id=codec.stop_id, temperature=self.temperature, max_new_tokens=MAX_NEW_TOKENS)
         return engine, codec
 

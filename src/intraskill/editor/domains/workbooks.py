@@ -285,7 +285,7 @@ def expected_cells(case: Case, ranges: tuple[CellRange, ...]) -> Cells:
 
 
 def workbooks(config: Config, root: Path) -> Workbench:
-    """Return workbook tasks, an LLM that writes programs and a comparison of cells; see docs/editor_domains.md.
+    """Return workbook tasks, an LLM that writes programs and a comparison of cells; see docs/skill_alpha.md.
 
     Raises:
         ConfigError: for an option that is none, or unless ``execute`` is on.

@@ -10,8 +10,8 @@ from intraskill.environments.protocol import Opening, Outcome, ToolSpec, boundar
 from intraskill.method.errors import EnvironmentFault, SplitError
 
 EXECUTED = "executed"
-NONSENSE = "no such value 7f3a"
-NESTING = 100_000
+_NONSENSE = "no such value 7f3a"
+_NESTING = 100_000
 """More brackets than any JSON reader opens."""
 
 
@@ -94,7 +94,7 @@ def _malformed(tools: Collection[ToolSpec]) -> Iterator[tuple[str, str, str]]:
     yield example.replace("}\n</tool_call>", "\n</tool_call>"), "invalid_format", "broken JSON"
     yield call("no_such_tool", {"value": "1"}), "invalid_format", "unknown tool"
     yield example.replace('"1"', r'"1 \ud83d"'), "invalid_format", "half a character"
-    yield f"<tool_call>{'[' * NESTING}</tool_call>", "invalid_format", f"{NESTING} opened brackets"
+    yield f"<tool_call>{'[' * _NESTING}</tool_call>", "invalid_format", f"{_NESTING} opened brackets"
     for tool in tools:
         properties = tool["function"]["parameters"]["properties"]
         if len(properties) == 1 and all(schema.get("type") == "string" for schema in properties.values()):
@@ -111,7 +111,7 @@ def _wrong_action(probe: ContractProbe) -> Complaints:
                 yield from _page_left(f"task {trace.task_id}, action {number}", outcome, before)
     tools = probe.environment.tools
     texts = [
-        call(t["function"]["name"], dict.fromkeys(t["function"]["parameters"]["properties"], NONSENSE)) for t in tools
+        call(t["function"]["name"], dict.fromkeys(t["function"]["parameters"]["properties"], _NONSENSE)) for t in tools
     ]
     for task_id in probe.task_ids[:1] if tools else ():
         yield from _nonsense(probe, task_id, [*texts, *(text for text, _, _ in _malformed(tools))])
@@ -125,13 +125,13 @@ def _nonsense(probe: ContractProbe, task_id: str, texts: list[str]) -> Complaint
             listing = "actions" in state
             with boundary("raised") as crossing:
                 outcome = session.step(text)
-        if crossing.fault and NONSENSE in text:
+        if crossing.fault and _NONSENSE in text:
             yield Broken(f"task {task_id}, {text!r}", crossing.fault)
         elif not crossing.fault and outcome.feedback == EXECUTED:
             accepted.append(text)
         elif not crossing.fault:
             yield from _page_left(f"task {task_id}, {text!r}", outcome, state)
-    asked = [text for text in texts if NONSENSE in text]
+    asked = [text for text in texts if _NONSENSE in text]
     if listing and set(asked) <= set(accepted):
         yield Broken(f"task {task_id}", "the state lists actions, yet every tool accepts a value that is not listed")
 

@@ -4,15 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from intraskill.environments.contract import action_rules, page_rules, repeat_rules, reward_rules, world_rules
+from intraskill.environments.contract import action_rules, episode_rules, world_rules
 from intraskill.environments.contract.rule import Broken, ContractProbe, Rule, Skipped
 from intraskill.environments.protocol import Environment, boundary
 from intraskill.method.errors import IntraSkillError
 
 Status = Literal["ok", "violated", "skipped"]
-RULES = tuple(
-    rule for module in (world_rules, action_rules, page_rules, reward_rules, repeat_rules) for rule in module.RULES
-)
+RULES = tuple(rule for module in (world_rules, action_rules, episode_rules) for rule in module.RULES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,10 @@ from intraskill.environments.protocol import Environment, Opening, Outcome, Sess
 from intraskill.method.randomness import Address, shuffled, uniform
 
 MAX_ACTIONS = 40
-LISTED_SHARE = 0.75
+_LISTED_SHARE = 0.75
 """How often a value is taken from the actions that a page lists; else it is a word of the request or the page."""
-PLAIN_TEXTS = ("1", "0.5", "0", "yes")
+_SHOWN = 120  # characters of a value in a complaint
+_PLAIN_TEXTS = ("1", "0.5", "0", "yes")
 """What is said in a world without tools."""
 
 
@@ -48,17 +49,13 @@ class PlayedEpisode:
 
 @contextmanager
 def session_of(environment: Environment) -> Iterator[Session]:
-    """Open a session and leave nothing running behind: an unfinished episode is ended, a lease given back."""
+    """Open a session and leave nothing running behind: an unfinished episode is ended."""
     session = environment.open()
     try:
         yield session
     finally:
         with boundary("leaving"):
             session.terminate("action_limit")
-        close = getattr(session, "close", None)
-        if close is not None:
-            with boundary("leaving"):
-                close()
 
 
 @dataclass
@@ -81,7 +78,7 @@ class Walk:
         """Return the next action, a function of the address and of what was shown."""
         self._turn += 1
         if not self.tools:
-            return self._pick((*PLAIN_TEXTS, *_words(shown)), "plain")
+            return self._pick((*_PLAIN_TEXTS, *_words(shown)), "plain")
         names = [tool["function"]["name"] for tool in self.tools]
         function = self.tools[names.index(self._pick(names, "tool"))]["function"]
         schema = function["parameters"]["properties"]
@@ -96,12 +93,12 @@ class Walk:
         if kind == "boolean":
             return self._draw(name) < 0.5
         listed = listed_actions(state)
-        if listed and self._draw(name, "listed") < LISTED_SHARE:
+        if listed and self._draw(name, "listed") < _LISTED_SHARE:
             fresh = [value for value in listed if value not in self._tried] or listed
             value = self._pick(fresh, name)
             self._tried.add(value)
             return value
-        return self._pick(_words(shown) or PLAIN_TEXTS, name)
+        return self._pick(_words(shown) or _PLAIN_TEXTS, name)
 
     def _draw(self, *what: str) -> float:
         return uniform(self.seed, "walk", *self.where, self._turn, *what)
@@ -179,9 +176,9 @@ def _fields(one: Opening | Outcome, other: Opening | Outcome) -> str:
     return "; ".join(pairs)
 
 
-def _short(value: object, limit: int = 120) -> str:
+def _short(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= limit else f"{text[:limit]}…"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _last_text(trace: PlayedEpisode) -> str:

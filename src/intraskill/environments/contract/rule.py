@@ -8,7 +8,7 @@ from intraskill.environments.contract.play import PlayedEpisode, random_rollout,
 from intraskill.environments.protocol import Environment
 from intraskill.method.tasks import OPENED
 
-MORE_TRIES = 10
+_MORE_TRIES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class ContractProbe:
     def ended(self) -> list[PlayedEpisode]:
         """Episodes that came to their own end; where chance found none, further ones are tried."""
         found = [trace for trace in self.traces if trace.done]
-        for attempt in range(self.seed + 1, self.seed + 1 + MORE_TRIES):
+        for attempt in range(self.seed + 1, self.seed + 1 + _MORE_TRIES):
             if found:
                 break
             trace = random_rollout(self.environment, self.task_ids[attempt % len(self.task_ids)], attempt)

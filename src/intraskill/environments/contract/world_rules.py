@@ -7,12 +7,12 @@ from typing import Any
 
 from intraskill.environments.contract.play import session_of
 from intraskill.environments.contract.rule import Broken, Complaints, ContractProbe, Rule, Skipped
-from intraskill.environments.protocol import boundary
-from intraskill.method.errors import SplitError
+from intraskill.environments.protocol import OPTIONAL, boundary, offered
+from intraskill.method.errors import ConfigError, SplitError
 from intraskill.method.gate.pairs import MAIN_PART
 from intraskill.method.tasks import SPLITS, Split, Task
 
-JSON_TYPES = {"string", "integer", "number", "boolean", "array", "object", "null"}
+_JSON_TYPES = {"string", "integer", "number", "boolean", "array", "object", "null"}
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -32,6 +32,11 @@ def _members(probe: ContractProbe) -> Complaints:
         yield Broken("reward_parts", f"is {parts!r}; it is a sequence of names, and {MAIN_PART} is one of them")
     elif len(set(parts)) < len(parts):
         yield Broken("reward_parts", f"repeats a name: {list(parts)}")
+    for name in OPTIONAL:
+        try:
+            offered(environment, name)
+        except ConfigError as error:
+            yield Broken(name, str(error))
     with session_of(environment) as session:
         lost = [name for name in ("reset", "step", "terminate") if not callable(getattr(session, name, None))]
     yield from (Broken(f"open().{name}", "is missing") for name in lost)
@@ -114,7 +119,7 @@ def _tool(index: int, tool: Any) -> Iterator[Broken]:
         yield Broken(where, 'its parameters are not {"type": "object", "properties": {…}}')
         return
     for name, schema in properties.items():
-        if not isinstance(schema, Mapping) or ("enum" not in schema and schema.get("type") not in JSON_TYPES):
+        if not isinstance(schema, Mapping) or ("enum" not in schema and schema.get("type") not in _JSON_TYPES):
             yield Broken(f"{where}.{name}", f"{schema!r} has neither a JSON type nor an enum")
     required = parameters.get("required", [])
     if not isinstance(required, list) or set(required) - set(properties):

@@ -16,7 +16,7 @@ from intraskill.environments.remote.roster import FAMILY, Roster, choose_roster
 from intraskill.environments.remote.transport import RemoteFault, RemoteSettings, Request, Transport
 from intraskill.environments.remote.upstream import UpstreamDialect
 from intraskill.environments.remote.wire import MANIFEST_ROUTE
-from intraskill.environments.shopworld.session import PARAMETERS, shop_tools
+from intraskill.environments.shopworld.session import PARAMETERS, SYSTEM, shop_tools
 from intraskill.environments.tool_calls import read_call
 from intraskill.method.errors import ConfigError
 from intraskill.method.randomness import content_hash
@@ -142,16 +142,16 @@ class RemoteSession:
 def _give_back(episode: RemoteEpisode, slots: Slots) -> None:
     """Release the lease, then our slot: the server must be free before the next episode asks for it."""
     try:
-        quietly(episode.release)
+        _quietly(episode.release)
     finally:
         slots.give_back()
 
 
 def _forgotten(episode: RemoteEpisode, slots: Slots) -> None:
-    in_background(lambda: _give_back(episode, slots))
+    _in_background(lambda: _give_back(episode, slots))
 
 
-def quietly(release: Callable[[], None]) -> None:
+def _quietly(release: Callable[[], None]) -> None:
     """Give something back; where that fails, an episode's reward stands, and its own fault is already under way."""
     try:
         release()
@@ -159,7 +159,7 @@ def quietly(release: Callable[[], None]) -> None:
         _LOG.warning("a slot may stay taken on the server: %s", fault)
 
 
-def in_background(release: Callable[[], None]) -> None:
+def _in_background(release: Callable[[], None]) -> None:
     """Run what gives back a forgotten object's slot in a thread of its own.
 
     The garbage collector may run anywhere, also while this thread holds a lock that an HTTP request needs.
@@ -194,6 +194,7 @@ class RemoteShop:
     """
 
     family = FAMILY
+    system = SYSTEM
 
     __signature__ = inspect.Signature(
         [
@@ -228,6 +229,11 @@ class RemoteShop:
     def tools(self) -> Sequence[ToolSpec]:
         """The two tools, as JSON schemas: the same as `ShopWorld`'s, whatever the server calls its own."""
         return shop_tools()
+
+    @property
+    def language(self) -> str:
+        """``env.options.language``; ``unknown``, which is none that anything was made for, where it is not set."""
+        return self.settings.language or "unknown"
 
     @property
     def slots(self) -> int:

@@ -134,8 +134,8 @@ def _fits(split: str, size: object) -> bool:
     return split in SPLITS and isinstance(size, int) and not isinstance(size, bool) and size >= 0
 
 
-AGAIN_FOR_A_RESET: frozenset[FaultKind] = frozenset({"refused", "timeout", "dropped", "server"})
-AGAIN_FOR_ANYTHING: frozenset[FaultKind] = frozenset({"refused"})
+_AGAIN_FOR_A_RESET: frozenset[FaultKind] = frozenset({"refused", "timeout", "dropped", "server"})
+_AGAIN_FOR_ANYTHING: frozenset[FaultKind] = frozenset({"refused"})
 _REMEDIES: dict[FaultKind, str] = {
     "refused": "start the server or correct env.options.url",
     "timeout": "look at the server's load, or raise env.options.step_timeout_s or reset_timeout_s",
@@ -197,7 +197,7 @@ class Transport:
             RemoteFault: of the kind that ended the last attempt.
             ConfigError: when the server's url is no address.
         """
-        again = AGAIN_FOR_A_RESET if request.is_reset else AGAIN_FOR_ANYTHING
+        again = _AGAIN_FOR_A_RESET if request.is_reset else _AGAIN_FOR_ANYTHING
         retries = 0 if request.is_release or self._down else self._settings.retries
         pause = self._settings.backoff_s
         for attempt in range(retries + 1):

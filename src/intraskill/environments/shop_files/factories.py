@@ -15,7 +15,7 @@ from intraskill.method.errors import ConfigError
 from intraskill.method.tasks import Split
 
 # Of the rows tagged eval: the proportions that test, skill validation, model development and audit have elsewhere.
-EVAL_SHARES: tuple[tuple[Split, float], ...] = (
+_EVAL_SHARES: tuple[tuple[Split, float], ...] = (
     ("test", 0.40),
     ("skill_validation", 0.44),
     ("model_dev", 0.08),
@@ -94,7 +94,7 @@ def tagged_splits(tasks: Sequence[ShopTask], seed: int) -> tuple[ShopTask, ...]:
     }
     if not held_out:
         return assign_splits(tasks, seed)
-    evaluation = assign_splits([task for task in tasks if task.id in held_out], seed, EVAL_SHARES)
+    evaluation = assign_splits([task for task in tasks if task.id in held_out], seed, _EVAL_SHARES)
     split_of = {task.id: task.split for task in evaluation}
     return tuple(replace(task, split=split_of.get(task.id, "train")) for task in tasks)
 

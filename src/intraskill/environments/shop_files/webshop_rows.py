@@ -26,8 +26,8 @@ from intraskill.environments.shopworld.task import ShopTask
 from intraskill.method.errors import ConfigError
 from intraskill.method.randomness import shuffled
 
-DEFAULT_PRICE = 100.0
-TENS = tuple(10.0 * i for i in range(1, 100))
+_DEFAULT_PRICE = 100.0
+_TENS = tuple(10.0 * i for i in range(1, 100))
 
 
 def load_webshop(
@@ -128,8 +128,8 @@ def _price(name: str, row: Mapping[str, Any], ledger: RowLedger) -> float:
     """The mean of the range, which is the mean of the published server's draw; 100 where none is given, as there."""
     pricing = prices_of(row.get("pricing"))
     if pricing is None:
-        ledger.note(f"no price, read as {DEFAULT_PRICE:g} as the published server does", name)
-        return DEFAULT_PRICE
+        ledger.note(f"no price, read as {_DEFAULT_PRICE:g} as the published server does", name)
+        return _DEFAULT_PRICE
     if pricing[0] < pricing[1]:
         ledger.note("a price range, read as its mean", name)
     return round(sum(pricing) / 2, 2)
@@ -172,7 +172,7 @@ def _task(name: str, product: Product, entry: Mapping[str, Any], seed: int | Non
 
 def _budget(price: float, name: str, seed: int) -> float | None:
     """The larger of two of the four tens above the price; none where fewer than two are left below 1,000."""
-    above = [ten for ten in TENS if ten > price][:4]
+    above = [ten for ten in _TENS if ten > price][:4]
     if len(above) < 2:
         return None
     drawn = shuffled([f"{ten:g}" for ten in above], seed, "webshop-budget", name)[:2]

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 ABOUT_FACTOR = 1.1
-LEAST_BARE = 10.0
+_LEAST_BARE = 10.0
 """The least that a bare bound (以内), or a bare 块, which counts pieces too, makes money of."""
 _COMMAS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 
@@ -194,8 +194,8 @@ def _is_chinese_money(text: str, found: re.Match[str], bounded: bool, most: bool
     if found["yen"] or (found["context"] and (unit or bounded or _ends(text, found))):
         return True
     if unit:
-        return unit != "块" or bounded or amount >= LEAST_BARE
-    if not bounded or amount < LEAST_BARE or _MEASURE_BEFORE.search(text[: found.start(3)]):
+        return unit != "块" or bounded or amount >= _LEAST_BARE
+    if not bounded or amount < _LEAST_BARE or _MEASURE_BEFORE.search(text[: found.start(3)]):
         return False
     return not most or bool(found["suffix"]) or _ends(text, found, spaces=False)
 

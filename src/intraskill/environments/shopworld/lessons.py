@@ -1,8 +1,8 @@
 """The fixed catalogue of procedural lessons, each in many phrasings.
 
-Two readers use it. The rule-based analyst turns a failure mechanism into a chunk of text. The warm start of the
+Two readers use it. The rule-based proposer turns a failure mechanism into a chunk of text. The warm start of the
 tiny policy shows phrasings of the `TAUGHT` rules to a policy that learns to obey a rule when its chunk is in the
-prompt; one phrasing in five is held out from that training, and the analyst writes only in held-out ones.
+prompt; one phrasing in five is held out from that training, and the proposer writes only in held-out ones.
 """
 
 import itertools
@@ -90,7 +90,7 @@ def titles(rule: str) -> tuple[str, ...]:
 
 
 def lesson_chunk(mechanism: str, variant: int = 0) -> Chunk:
-    """Return the analyst's chunk for a mechanism, in its ``variant``-th held-out phrasing."""
+    """Return the proposer's chunk for a mechanism, in its ``variant``-th held-out phrasing."""
     held_out = phrasings(mechanism)[1]
     names = _TITLES[mechanism]
     return Chunk(names[variant % len(names)], held_out[variant % len(held_out)])

@@ -20,7 +20,7 @@ from intraskill.environments.shopworld.catalogue import Catalogue, Product
 K1, B = 1.2, 0.75
 FIELD_WEIGHTS = {"title": 3.0, "brand": 2.0, "category": 2.0, "attributes": 1.5, "options": 1.2, "bullets": 0.8}
 TIE_DECIMALS = 9
-REMEMBERED_QUERIES = 4096
+_REMEMBERED_QUERIES = 4096
 _RUNS = re.compile(r"[a-z0-9]+|[\u3400-\u9fff]+")
 
 
@@ -72,7 +72,7 @@ class SearchIndex:
     """
 
     def __init__(self, catalogue: Catalogue, postings: Postings | None = None) -> None:
-        self.postings = postings_of(catalogue.products) if postings is None else postings
+        self.postings = _postings_of(catalogue.products) if postings is None else postings
         self._ids = [product.id for product in catalogue.products]
         self._slices = {
             term: slice(start, stop)
@@ -80,7 +80,7 @@ class SearchIndex:
                 self.postings.terms, self.postings.starts[:-1].tolist(), self.postings.starts[1:].tolist(), strict=True
             )
         }
-        self.ranked = lru_cache(maxsize=REMEMBERED_QUERIES)(self._rank)
+        self.ranked = lru_cache(maxsize=_REMEMBERED_QUERIES)(self._rank)
 
     def search(self, query: str, limit: int) -> tuple[str, ...]:
         """Return at most ``limit`` product ids."""
@@ -101,7 +101,7 @@ class SearchIndex:
         return tuple(self._ids[row] for row in found[order[:limit]].tolist())
 
 
-def postings_of(products: Sequence[Product]) -> Postings:
+def _postings_of(products: Sequence[Product]) -> Postings:
     """Compute the postings of products in the order of their catalogue."""
     documents = [_fields(product) for product in products]
     number_of: dict[str, int] = {}

@@ -18,6 +18,7 @@ from intraskill.method.gate.pairs import MAIN_PART
 if TYPE_CHECKING:
     from intraskill.environments.shopworld.task import ShopTask
 
+SYSTEM = "You are a shopping agent."
 PARAMETERS = {"search": "query", "click": "value"}
 _DESCRIPTIONS = {"search": "Search the shop.", "click": "Click a listed action."}
 

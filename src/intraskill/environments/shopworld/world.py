@@ -3,7 +3,7 @@
 `Shop` serves any catalogue and tasks; `ShopWorld` generates its own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from intraskill.environments.protocol import ToolSpec
@@ -13,16 +13,20 @@ from intraskill.environments.shopworld.catalogue import Catalogue
 from intraskill.environments.shopworld.plain import generate as plain
 from intraskill.environments.shopworld.proof import oracle_actions
 from intraskill.environments.shopworld.search import SearchIndex
-from intraskill.environments.shopworld.session import ShopSession, shop_tools
+from intraskill.environments.shopworld.session import SYSTEM, ShopSession, shop_tools
 from intraskill.environments.shopworld.splits import MARKET_MOST, MARKET_SHARES, assign_splits
 from intraskill.environments.shopworld.stock import Settings, Stock
 from intraskill.environments.shopworld.task import ShopTask
+from intraskill.method.leakage.filter import Secrets
+from intraskill.method.leakage.rules import stated_amounts
+from intraskill.method.tasks import SPLITS
 
 
 class Shop(Stock):
     """A catalogue and its tasks behind `intraskill.environments.protocol.Environment`; see `Stock`."""
 
     reward_parts: Sequence[str] = reward.REWARD_PARTS
+    system = SYSTEM
 
     def __init__(
         self, catalogue: Catalogue, tasks: Sequence[ShopTask], settings: Settings, index: SearchIndex | None = None
@@ -35,6 +39,11 @@ class Shop(Stock):
         """The two tools, as JSON schemas."""
         return shop_tools()
 
+    @property
+    def language(self) -> str:
+        """Of buttons and pages."""
+        return self.settings.language
+
     def open(self) -> ShopSession:
         """Return a new session."""
         return ShopSession(self)
@@ -42,6 +51,32 @@ class Shop(Stock):
     def solvable(self, task_id: str) -> bool:
         """Return whether an oracle reaches full success within 8 actions."""
         return bool(self._solvable(task_id))
+
+    def secrets(self) -> Secrets:
+        """Return product ids and titles, task and user ids, goals and their prices, and the words of held-out tasks.
+
+        Every split but train counts as held out. Reading texts to forbid them is no use of the test split: nothing
+        here is scored or shown to a policy or a proposer.
+        """
+        tasks = [self.shop_task(task.id) for split in SPLITS for task in self.tasks(split)]
+        held_out = [task for task in tasks if task.split != "train"]
+        return Secrets(
+            product_ids=tuple(product.id for product in self.catalogue.products),
+            product_titles=tuple(product.title for product in self.catalogue.products),
+            task_ids=tuple(name for task in tasks for name in (task.id, task.user)),
+            goals=tuple(" ".join(task.goal.attributes) for task in tasks if len(task.goal.attributes) > 2),
+            prices=tuple(sorted({price for task in tasks for price in self._prices(task)})),
+            instructions=tuple(
+                text for task in held_out for text in (task.instruction, task.request, task.persona or "")
+            ),
+        )
+
+    def _prices(self, task: ShopTask) -> Iterator[float]:
+        """The goal's budget as it is and as the request states it, and the price of the variant it wants."""
+        yield from stated_amounts((task.instruction, task.request))
+        if task.goal.budget is not None:
+            yield task.goal.budget
+        yield self.catalogue.by_id[task.goal.product_id].price_of(task.goal.options)
 
 
 class ShopWorld(Shop):

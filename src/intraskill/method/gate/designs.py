@@ -9,7 +9,7 @@
 
     mirrored    balanced, and every second masked run of a task shows, in every slot, another state than the run before:
                 a chunk without rivals exactly where it was hidden. The difference of the two runs has no task in it,
-                so β̂ of `masked_ols` needs about a third of the published gate's rollouts (docs/statistics.md)
+                so β̂ of `masked_ols` needs about a third of the published gate's rollouts (docs/gate.md)
 
 All are pure functions of seed, round, task ids and slots, and none has seen a reward. Replicate s of a task has a
 plan of its own, drawn the same way, or the mirror of replicate s − 1.
@@ -75,6 +75,9 @@ class Design:
             )
 
 
+PUBLISHED = Design()
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
     """Where the draws of one layer of masks live: seed of the run, round t, replicate."""
@@ -90,7 +93,13 @@ class Address:
 
 
 def plan_masks(
-    pool_skill: Skill, edits: Sequence[Edit], tasks: Sequence[Task], design: Design, *, seed: int, round_index: int
+    pool_skill: Skill,
+    edits: Sequence[Edit],
+    tasks: Sequence[Task],
+    design: Design = PUBLISHED,
+    *,
+    seed: int,
+    round_index: int,
 ) -> dict[str, tuple[Visible, ...]]:
     """Draw the visible sets of every validation task and replicate before any rollout (method §7.1).
 
@@ -98,7 +107,7 @@ def plan_masks(
         pool_skill: `edits.pool` of the current skill and ``edits``, placebo chunks included.
         edits: this round's candidates; several that remove the same chunks are versions of one slot.
         tasks: skill-validation tasks.
-        design: kind, inclusion and replicates.
+        design: kind, inclusion and replicates; the published one has one masked and one bare run per task.
         seed: seed of the run.
         round_index: round t.
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from statistics import NormalDist, fmean, stdev
+from statistics import fmean, stdev
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,13 +110,13 @@ def paired_bootstrap(before: Panel, after: Panel, *, seed: int, resamples: int =
     return Interval(float(difference_N.mean()), float(low), float(high), float(means.std(ddof=1)), n)
 
 
-def paired_counts(before: Panel, after: Panel, *, solved: float = 1.0) -> PairedCounts:
-    """Count tasks gained, lost, solved in both and in neither; a task is solved at a value ≥ ``solved``.
+def paired_counts(before: Panel, after: Panel) -> PairedCounts:
+    """Count tasks gained, lost, solved in both and in neither; a task is solved at a value of 1 or more.
 
     Raises:
         PairingError: if the panels differ or are empty.
     """
-    first, second = (values >= solved for values in aligned(before, after))
+    first, second = (values >= 1.0 for values in aligned(before, after))
     return PairedCounts(
         gained=int((~first & second).sum()),
         lost=int((first & ~second).sum()),
@@ -152,41 +152,10 @@ def aligned(before: Panel, after: Panel) -> tuple[NDArray[np.float64], NDArray[n
 
 @lru_cache(maxsize=256)
 def t_quantile(probability: float, degrees: int) -> float:
-    """Return Student's t quantile for ``probability`` > ½ and ``degrees`` ≥ 1.
+    """Return Student's t quantile for ``probability`` and ``degrees`` ≥ 1."""
+    from scipy.special import stdtrit  # what scipy.stats.t calls, without the import of all of scipy.stats
 
-    Source: exact for 1 and 2 degrees; otherwise Newton's method on the exact distribution function, started at the
-    normal quantile. Written out so that the method layer imports no scipy.
-    """
-    if degrees == 1:
-        return math.tan(math.pi * (probability - 0.5))
-    x = NormalDist().inv_cdf(probability)
-    constant = math.exp(math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)) / math.sqrt(degrees * math.pi)
-    for _ in range(60):
-        density = constant * (1 + x * x / degrees) ** (-(degrees + 1) / 2)
-        move = (_t_cdf(x, degrees) - probability) / density
-        x -= move
-        if abs(move) < 1e-13 * max(1.0, abs(x)):
-            break
-    return x
-
-
-def _t_cdf(x: float, degrees: int) -> float:
-    """Distribution function of Student's t for integer degrees (Abramowitz & Stegun 26.7.3 and 26.7.4)."""
-    cos2 = degrees / (degrees + x * x)
-    sine = x / math.sqrt(degrees + x * x)
-    term = total = 1.0
-    if degrees % 2:
-        for k in range(2, degrees - 1, 2):
-            term *= k / (k + 1) * cos2
-            total += term
-        inner = sine * math.sqrt(cos2) * total if degrees > 1 else 0.0
-        area = 2 / math.pi * (math.atan(x / math.sqrt(degrees)) + inner)
-    else:
-        for k in range(1, degrees - 2, 2):
-            term *= k / (k + 1) * cos2
-            total += term
-        area = sine * total
-    return 0.5 + area / 2
+    return float(stdtrit(degrees, probability))
 
 
 def reward_note(rewards: Sequence[float | None]) -> str:

@@ -1,11 +1,18 @@
-"""Audited rows of a gate, and the audit: what a gate rollout must be before it may become half of a pair (method §7.2).
+"""Pairs: rewards of the same tasks with no skill and under planned visible sets, audited (method §7.2).
 
-The records refuse to be built by hand: what is in them has passed the audit.
-Shape letters: N rows (tasks, or masked replicates of tasks), J chunks of the pool.
+    B_i      reward of task i with no skill; the mean of its bare runs
+    C_ij     whether a masked run of task i shows chunk j: drawn before any reward (`intraskill.method.gate.designs`)
+    R_i      reward of task i under C_i
+    delta_i  R_i − B_i
+
+`pair` makes one row of each masked run. With several masked runs a task has several rows over one B, and they are
+clustered by it. The records refuse to be built by hand: what is in them has passed the audit.
+
+Shape letters: N rows (masked runs of tasks), J chunks of the pool.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from math import isfinite
 
@@ -13,8 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from intraskill.method.errors import PairingError, offenders
+from intraskill.method.gate.designs import Masks
 from intraskill.method.skill.skill import ChunkId, Visible
 
+Vector = NDArray[np.float64]
+Parts = Mapping[str, Vector]
 MAIN_PART = "r_strict"
 VALIDATION_SPLIT = "skill_validation"
 
@@ -64,7 +74,7 @@ class Scored:
         return f"{self.task_id}#{self.sample}"
 
 
-def completed(arm: str, rollouts: Iterable[Scored]) -> list[Scored]:
+def _completed(arm: str, rollouts: Iterable[Scored]) -> list[Scored]:
     """Sort by (task, sample); refuse keys that only faulted or that completed twice."""
     everything = sorted(rollouts, key=lambda s: (s.task_id, s.sample))
     done = [s for s in everything if s.fault is None]
@@ -82,21 +92,7 @@ def completed(arm: str, rollouts: Iterable[Scored]) -> list[Scored]:
     return done
 
 
-def audit_presence(bare: list[Scored], masked: list[Scored], planned: Mapping[str, Visible]) -> None:
-    """Refuse rollouts of unplanned tasks, and any (task, sample) that one arm lacks."""
-    if not planned:
-        raise PairingError("the plan holds no task; the gate needs skill-validation tasks")
-    keys = {"bare": {(s.task_id, s.sample) for s in bare}, "masked": {(s.task_id, s.sample) for s in masked}}
-    run = keys["bare"] | keys["masked"]
-    tasks_run = {task_id for task_id, _ in run}
-    _refuse(tasks_run - set(planned), "tasks were run but never planned", "remove their rollouts")
-    needed = run | {(task_id, 0) for task_id in set(planned) - tasks_run}
-    for arm, present in keys.items():
-        lacking = {f"{task_id}#{sample}" for task_id, sample in needed - present}
-        _refuse(lacking, f"{arm} rollouts are missing", "run them at the same checkpoint; nothing stands in for them")
-
-
-def audit_replicates(arms: Mapping[str, list[Scored]], planned: Mapping[str, set[tuple[str, int]]]) -> None:
+def _audit_presence(arms: Mapping[str, list[Scored]], planned: Mapping[str, set[tuple[str, int]]]) -> None:
     """Refuse, in every arm, a (task, sample) that was never planned, and a planned one that is missing."""
     if not all(planned.values()):
         raise PairingError("the plan holds no task; the gate needs skill-validation tasks")
@@ -119,7 +115,7 @@ _CONDITION_REMEDIES = {
 }
 
 
-def audit_conditions(arms: Mapping[str, list[Scored]], given: Conditions | None = None) -> Conditions:
+def _audit_conditions(arms: Mapping[str, list[Scored]], given: Conditions | None = None) -> Conditions:
     """Return the shared conditions: those given, or else in each field the most common value."""
     rollouts = [(arm, s) for arm, scored in arms.items() for s in scored]
     reference: dict[str, str] = {}
@@ -137,21 +133,21 @@ def audit_conditions(arms: Mapping[str, list[Scored]], given: Conditions | None 
     return Conditions(**reference)
 
 
-def audit_contexts(arms: Mapping[str, list[Scored]], planned: Callable[[Scored], Visible]) -> None:
+def _audit_contexts(arms: Mapping[str, list[Scored]], planned: Masks) -> None:
     """Refuse a bare rollout that saw a chunk, and a masked one that saw another set than planned."""
     _refuse(
-        {str(s) for s in arms.get("bare", ()) if s.visible},
+        {str(s) for s in arms["bare"] if s.visible},
         "bare rollouts saw a non-empty context",
         "run them again without skill",
     )
     _refuse(
-        {str(s) for s in arms["masked"] if s.visible != planned(s)},
+        {str(s) for s in arms["masked"] if s.visible != planned[s.task_id][s.sample]},
         "masked rollouts saw another visible set than the planned one",
         "run them again under the plan; a changed plan starts a new gate",
     )
 
 
-def audit_rewards(arms: Mapping[str, list[Scored]]) -> tuple[str, ...]:
+def _audit_rewards(arms: Mapping[str, list[Scored]]) -> tuple[str, ...]:
     """Return the component names, main one included."""
     rollouts = [(f"{arm} {s}", s) for arm, scored in arms.items() for s in scored]
     names = {MAIN_PART}.union(*(s.parts for _, s in rollouts))
@@ -180,15 +176,15 @@ def audit_shown_arm(
     arm: str, rollouts: Iterable[Scored], tasks: Collection[str], shown: Visible, conditions: Conditions
 ) -> list[Scored]:
     """Return the completed rollouts of an arm that shows one set of chunks on some of a gate's tasks, or refuse."""
-    done = completed(arm, rollouts)
+    done = _completed(arm, rollouts)
     _refuse({str(s) for s in done if s.task_id not in tasks}, f"{arm} rollouts of tasks without a pair", "remove them")
-    audit_conditions({arm: done}, conditions)
+    _audit_conditions({arm: done}, conditions)
     _refuse(
         {str(s) for s in done if s.visible != shown},
         f"{arm} rollouts saw another visible set than the {len(shown)} chunks of their arm",
         "run them again with these chunks",
     )
-    audit_rewards({arm: done})
+    _audit_rewards({arm: done})
     return done
 
 
@@ -203,12 +199,10 @@ def _refuse(wrong: Collection[str], what: str, remedy: str) -> None:
         raise PairingError(f"{what}, {offenders(sorted(wrong))}; {remedy}")
 
 
-Vector = NDArray[np.float64]
-Parts = Mapping[str, Vector]
-MADE_BY_AUDIT = object()
+_MADE_BY_AUDIT = object()
 
 
-def frozen(array: Vector) -> Vector:
+def _frozen(array: Vector) -> Vector:
     """Make an array read-only."""
     array.setflags(write=False)
     return array
@@ -216,7 +210,7 @@ def frozen(array: Vector) -> Vector:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MaskedOnly:
-    """Audited masked rows without a bare run; only `masked_rows` and `Pairs.masked_only` make them.
+    """Audited masked rows with no place for a bare reward; only `Pairs.masked_only` makes them.
 
     Attributes:
         task_ids: (N,) task of each row, sorted; a task with several masked replicates repeats.
@@ -236,16 +230,16 @@ class MaskedOnly:
     _maker: object = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if self._maker is not MADE_BY_AUDIT:
-            raise PairingError("MaskedOnly comes from masked_rows(masked, planned, chunk_ids) only, which audits it")
+        if self._maker is not _MADE_BY_AUDIT:
+            raise PairingError("MaskedOnly comes from the masked_only of audited Pairs only")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pairs:
-    """Audited pairs; only `pair` and `pair_replicates` make them.
+    """Audited pairs; only `pair` makes them.
 
     Attributes:
-        task_ids: (N,) task of each row, sorted; it repeats where `pair_replicates` made several rows of one task.
+        task_ids: (N,) task of each row, sorted; it repeats where a task has several masked runs.
         chunk_ids: (J,) in pool order.
         design_NJ: 1.0 where the masked run of the row showed the chunk.
         delta_N: R − B of the main reward.
@@ -275,7 +269,7 @@ class Pairs:
     _maker: object = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if self._maker is not MADE_BY_AUDIT:
+        if self._maker is not _MADE_BY_AUDIT:
             raise PairingError("Pairs come from pair(bare, masked, planned, chunk_ids) only, which audits them")
 
     @property
@@ -295,7 +289,7 @@ class Pairs:
             self.masked_parts,
             self.conditions,
             self.num_masked,
-            _maker=MADE_BY_AUDIT,
+            _maker=_MADE_BY_AUDIT,
         )
 
     def of_tasks(self, tasks: Iterable[str]) -> "Pairs":
@@ -308,18 +302,82 @@ class Pairs:
         share = float(keep_N.mean()) if keep_N.size else 0.0
 
         def part(parts: Parts) -> dict[str, Vector]:
-            return {name: frozen(values_N[keep_N]) for name, values_N in parts.items()}
+            return {name: _frozen(values_N[keep_N]) for name, values_N in parts.items()}
 
         return replace(
             self,
             task_ids=tuple(task_id for task_id in self.task_ids if task_id in wanted),
-            design_NJ=frozen(self.design_NJ[keep_N]),
-            delta_N=frozen(self.delta_N[keep_N]),
+            design_NJ=_frozen(self.design_NJ[keep_N]),
+            delta_N=_frozen(self.delta_N[keep_N]),
             part_deltas=part(self.part_deltas),
-            bare_N=frozen(self.bare_N[keep_N]),
-            masked_N=frozen(self.masked_N[keep_N]),
+            bare_N=_frozen(self.bare_N[keep_N]),
+            masked_N=_frozen(self.masked_N[keep_N]),
             bare_parts=part(self.bare_parts),
             masked_parts=part(self.masked_parts),
             num_bare=round(self.num_bare * share),
             num_masked=round(self.num_masked * share),
         )
+
+
+def pair(
+    bare: Iterable[Scored],
+    masked: Iterable[Scored],
+    planned: Masks,
+    chunk_ids: Sequence[ChunkId],
+    *,
+    bare_replicates: int = 1,
+) -> Pairs:
+    """Join every masked run with the mean bare reward of its task, or refuse; input order does not matter.
+
+    Args:
+        bare: rollouts without skill, samples 0 … ``bare_replicates`` − 1 of every task: the very ones behind the
+            reported skill-free score.
+        masked: rollouts under the planned visible sets; sample s of a task saw ``planned[task][s]``.
+        planned: one visible set per task and masked run, from `intraskill.method.gate.designs.plan_masks`.
+        chunk_ids: chunks of the pool, (J,), in document order.
+        bare_replicates: bare runs of every task.
+
+    Raises:
+        PairingError: for every kind of non-pair, each with its own message: count, three offenders, remedy.
+    """
+    arms = {"bare": _completed("bare", bare), "masked": _completed("masked", masked)}
+    rows = [(task_id, sample) for task_id in sorted(planned) for sample in range(len(planned[task_id]))]
+    shown = [planned[task_id][sample] for task_id, sample in rows]
+    if unknown := sorted(frozenset().union(*shown) - set(chunk_ids)):
+        raise PairingError(f"the plan shows chunks that are not in the pool, {offenders(unknown)}; plan on this pool")
+    needed = {(task_id, sample) for task_id in planned for sample in range(bare_replicates)}
+    _audit_presence(arms, {"bare": needed, "masked": set(rows)})
+    conditions = _audit_conditions(arms)
+    _audit_contexts(arms, planned)
+    task_ids, parts = tuple(task_id for task_id, _ in rows), _audit_rewards(arms)
+    part_B, part_R = _bare_means(arms["bare"], task_ids, parts), _rewards(arms["masked"], parts)
+    design_NJ = np.array([[chunk_id in visible for chunk_id in chunk_ids] for visible in shown], dtype=float)
+    return Pairs(
+        task_ids=task_ids,
+        chunk_ids=tuple(chunk_ids),
+        design_NJ=_frozen(design_NJ.reshape(len(rows), len(chunk_ids))),
+        delta_N=_frozen(part_R[MAIN_PART] - part_B[MAIN_PART]),
+        part_deltas={name: _frozen(part_R[name] - part_B[name]) for name in parts},
+        bare_N=part_B[MAIN_PART],
+        masked_N=part_R[MAIN_PART],
+        conditions=conditions,
+        bare_parts=part_B,
+        masked_parts=part_R,
+        num_bare=len(arms["bare"]),
+        num_masked=len(arms["masked"]),
+        _maker=_MADE_BY_AUDIT,
+    )
+
+
+def _bare_means(bare: Sequence[Scored], task_ids: Sequence[str], parts: Sequence[str]) -> dict[str, Vector]:
+    """Return the mean of each row's task, (N,) per reward component."""
+    runs: dict[str, list[Scored]] = {}
+    for scored in bare:
+        runs.setdefault(scored.task_id, []).append(scored)
+    means = {name: {t: sum(s.parts[name] for s in own) / len(own) for t, own in runs.items()} for name in parts}
+    return {name: _frozen(np.array([mean[task_id] for task_id in task_ids])) for name, mean in means.items()}
+
+
+def _rewards(masked: Sequence[Scored], parts: Sequence[str]) -> dict[str, Vector]:
+    """Return the rewards of the masked runs, which are sorted by (task, sample) as the rows are."""
+    return {name: _frozen(np.array([float(scored.parts[name]) for scored in masked])) for name in parts}

@@ -2,22 +2,22 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Literal, cast, get_args
+from typing import cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from intraskill.method.errors import ConfigError, UnderpoweredError, counted
+from intraskill.method.gate.decision import DecisionRule, FdrRule, GateRule, ProbabilityRule, discoveries, one_sided_p
 from intraskill.method.gate.designs import Design
-from intraskill.method.gate.policies import DecisionRule, FdrRule, GateRule, ProbabilityRule, discoveries, one_sided_p
+from intraskill.method.gate.estimators import Estimator
 from intraskill.method.gate.shrinkage import SMALLEST_SE, Shrinkage
 from intraskill.method.randomness import child_seed
 
 Vector = NDArray[np.float64]
-EstimatorName = Literal["paired_ols", "paired_ols_intercept", "ancova", "masked_ols", "covariate"]
 VISIBLE = NormalDist().inv_cdf(0.975) + NormalDist().inv_cdf(0.8)
 """2.80: effects this many standard errors large are seen with 80 % power by a two-sided test at 5 %."""
 PUBLISHED_SIGMA = 0.44
@@ -33,7 +33,7 @@ class GateDesign:
     Attributes:
         chunks: J, chunks of the pool.
         tasks: n, validation tasks.
-        sigma: SD of R − B around C β, one rollout in each arm, reward units.
+        sigma: SD of R − B around C β, one rollout in each arm, reward units (`gate_sigma`).
         inclusion: p, probability that a chunk is shown.
         slots: sizes of the mutually exclusive versions of each contested slot: (1, 1) a REWRITE, (2, 1) a MERGE,
             (1, 1, 1) two rival rewrites. The other chunks stand alone.
@@ -52,7 +52,7 @@ class GateDesign:
     sigma: float
     inclusion: float = 0.5
     slots: tuple[tuple[int, ...], ...] = ()
-    estimator: EstimatorName = "paired_ols"
+    estimator: Estimator = "paired_ols"
     correlation: float | None = None
     masked_replicates: int = 1
     bare_replicates: int = 1
@@ -69,8 +69,8 @@ class GateDesign:
             f"a contested slot has at least two versions of at least one chunk, got {self.slots}": any(
                 len(slot) < 2 or min(slot) < 1 for slot in self.slots
             ),
-            f"unknown estimator {self.estimator!r}; choose one of {', '.join(get_args(EstimatorName))}": (
-                self.estimator not in get_args(EstimatorName)
+            f"unknown estimator {self.estimator!r}; choose one of {', '.join(get_args(Estimator))}": (
+                self.estimator not in get_args(Estimator)
             ),
             f"the estimator {self.estimator} needs corr(R, B); give correlation": (
                 self.correlation is None and not self.estimator.startswith("paired")
@@ -97,7 +97,7 @@ class GateDesign:
 
 def planned(
     masks: Design,
-    estimator: EstimatorName,
+    estimator: Estimator,
     *,
     chunks: int,
     tasks: int,
@@ -133,9 +133,9 @@ def planned(
     )
 
 
-def in_a_run(estimator: str) -> EstimatorName:
+def in_a_run(estimator: str) -> Estimator:
     """Return the law of a run's estimator; ``covariate``, with B in it, is an ``ancova`` with a column more."""
-    return "ancova" if estimator == "covariate" else cast(EstimatorName, estimator)
+    return "ancova" if estimator == "covariate" else cast(Estimator, estimator)
 
 
 def shown_probability(design: GateDesign) -> Vector:
@@ -181,7 +181,17 @@ def _slot_moments(design: GateDesign) -> list[Vector]:
     return blocks
 
 
-def noise_variance(design: GateDesign) -> float:
+def gate_sigma(residual_sd: float, bare_replicates: int) -> float:
+    """Return σ of a gate: the SD of R − B around C β, one rollout in each arm.
+
+    Args:
+        residual_sd: of its ``paired_ols``, whatever the estimator that decided.
+        bare_replicates: bare runs per task; a row of that fit has variance σ²/2 · (1 + 1/bare_replicates).
+    """
+    return float(residual_sd / ((1.0 + 1.0 / bare_replicates) / 2.0) ** 0.5)
+
+
+def _noise_variance(design: GateDesign) -> float:
     """Return the residual variance of one row of the regression, reward units squared; a row is a masked rollout."""
     if design.estimator.startswith("paired"):
         return design.sigma**2 / 2.0 * (1.0 + 1.0 / design.bare_replicates)
@@ -201,7 +211,7 @@ def promised_covariance(design: GateDesign) -> Vector:
     the sum r (r − 1) E[C] E[C]ᵀ, which an intercept removes; mirrored masks make it negative; that is their use.
     """
     inverse_JJ = np.linalg.inv(information(design))
-    noise = noise_variance(design)
+    noise = _noise_variance(design)
     shared = noise - design.sigma**2 / 2.0
     middle_JJ = noise * information(design) + shared * between_rows(design)
     return np.asarray(inverse_JJ @ middle_JJ @ inverse_JJ / (design.tasks * design.masked_replicates))
@@ -264,7 +274,7 @@ def tasks_for(design: GateDesign, effect: float) -> int:
 
 
 Kept = NDArray[np.bool_]
-GATES = 2000
+_GATES = 2000
 
 
 def outcomes(value_RJ: Vector, covariance_JJ: Vector, rule: DecisionRule, degrees: int) -> tuple[Kept, Kept]:
@@ -293,17 +303,17 @@ def outcomes(value_RJ: Vector, covariance_JJ: Vector, rule: DecisionRule, degree
 
 
 def admission_rates(
-    effect_J: Vector, covariance_JJ: Vector, rule: DecisionRule, *, degrees: int, gates: int = GATES
+    effect_J: Vector, covariance_JJ: Vector, rule: DecisionRule, *, degrees: int
 ) -> tuple[Vector, Vector]:
     """Return the probabilities that each chunk enters as a candidate and stays as an incumbent, (J,) each.
 
-    α = ``effect_J``. The draws depend on the size of the pool and on ``gates`` alone, so two policies are compared on
+    α = ``effect_J``. The draws depend on the size of the pool alone, so two policies are compared on
     the same ones.
     """
     num_chunks = len(effect_J)
-    rng = np.random.Generator(np.random.PCG64(child_seed(0, "admission", num_chunks, gates)))
+    rng = np.random.Generator(np.random.PCG64(child_seed(0, "admission", num_chunks, _GATES)))
     root_JJ = np.linalg.cholesky(covariance_JJ + SMALLEST_SE**2 * np.eye(num_chunks))
-    half_RJ = rng.standard_normal((gates // 2, num_chunks)) @ root_JJ.T
+    half_RJ = rng.standard_normal((_GATES // 2, num_chunks)) @ root_JJ.T
     value_RJ = effect_J + np.concatenate([half_RJ, -half_RJ])
     entering_RJ, staying_RJ = outcomes(value_RJ, covariance_JJ, rule, degrees)
     return np.asarray(entering_RJ.mean(axis=0)), np.asarray(staying_RJ.mean(axis=0))
@@ -317,7 +327,7 @@ def _top(passing_RJ: Kept, first_RJ: Kept, rank_RJ: Vector, top_k: int) -> Kept:
     return np.asarray(passing_RJ & (place_RJ < top_k))
 
 
-POLICY_NAMES = {GateRule: "positive_topk", ProbabilityRule: "probability", FdrRule: "fdr"}
+RULES: Mapping[str, type[DecisionRule]] = {"positive_topk": GateRule, "probability": ProbabilityRule, "fdr": FdrRule}
 
 
 @dataclass(frozen=True, slots=True)
@@ -441,4 +451,5 @@ def _outlook(design: GateDesign, effect: float, rule: DecisionRule, useless: int
             float(rate_J.mean()) for rate_J in admission_rates(nothing_J, covariance_JJ, rule, degrees=degrees)
         )
         kept = float(admission_rates(one_J, covariance_JJ, rule, degrees=degrees)[0][-1])
-    return PolicyOutlook(POLICY_NAMES[type(rule)], enters, useless * enters, remains, kept)
+    policy = next(name for name, kind in RULES.items() if isinstance(rule, kind))
+    return PolicyOutlook(policy, enters, useless * enters, remains, kept)

@@ -1,27 +1,27 @@
 """Contributions: what each chunk is worth at this checkpoint, never without its standard error (method §7.2).
 
-    R_i − B_i = C_iᵀ β + ε_i          no intercept, no centring, main effects only; α̂_j := β̂_j
+A model of audited rows (`intraskill.method.gate.estimators`) is fitted by statsmodels' OLS. With one row per task its
+HC3 covariance is taken. With several rows per task the covariance is CR3, V = Σ_g (β̂ − β̂₋g)(β̂ − β̂₋g)ᵀ, whole tasks
+left out; with one row per task the two are equal. β̂ is an additive approximation relative to bare: with interactions it
+is not the average marginal effect.
 
-β̂ is an additive approximation relative to bare: with interactions it is not the average marginal effect.
-Other models of the same rows are in `intraskill.method.gate.estimators`; each returns the same record, which says by
-which estimator, covariance and nuisance columns it was made.
-Shape letters: N rows, J chunks, Q nuisance columns.
+Shape letters: N rows, G tasks, J chunks, Q nuisance columns, P = J + Q.
+
+Source: MacKinnon & White (1985), HC3; Bell & McCaffrey (2002), the cluster jackknife CR3.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from intraskill.method.errors import ConfigError, EditError, NoVariationError, RankDeficientError, offenders
+from intraskill.method.errors import EditError, NoVariationError, RankDeficientError, offenders
 from intraskill.method.gate.intervals import t_quantile
-from intraskill.method.gate.pairs import MAIN_PART, Pairs, Parts, Vector
+from intraskill.method.gate.pairs import MAIN_PART, Parts, Vector
 from intraskill.method.skill.skill import ChunkId, Visible
 
-Covariance = Literal["HC3", "CR3"]
 CONFIDENCE = 0.95
 _SATURATED_LEVERAGE = 1.0 - 1e-9
 _TIED = 1e-6
@@ -36,7 +36,7 @@ class Basis:
         design_NP: X.
         inverse_PN: its pseudo-inverse.
         orthonormal_NP: orthonormal columns that span X; their squared row sums are the leverages.
-        clusters: row numbers of each cluster.
+        clusters: row numbers of each task.
         condition_number: ratio of the extreme singular values.
         max_leverage: largest diagonal entry of H.
     """
@@ -53,6 +53,11 @@ class Basis:
         """G − P."""
         return len(self.clusters) - int(self.design_NP.shape[1])
 
+    @property
+    def covariance(self) -> str:
+        """``HC3`` with one row per task, else ``CR3``."""
+        return "HC3" if len(self.clusters) == len(self.design_NP) else "CR3"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LeastSquares:
@@ -60,26 +65,22 @@ class LeastSquares:
 
     Attributes:
         beta_P: β̂.
-        shift_GP: β̂ − β̂ without cluster g; what `covariance` is made of.
+        covariance_PP: V, robust to unequal variances.
+        residual_N: ε̂.
         residual_sd: √(Σ ε̂² / (N − P)).
         degrees: of Student's t.
     """
 
     beta_P: Vector
-    shift_GP: Vector
+    covariance_PP: Vector
+    residual_N: Vector
     residual_sd: float
     degrees: int
 
     @property
-    def covariance_PP(self) -> Vector:
-        """V."""
-        return self.shift_GP.T @ self.shift_GP
-
-    @property
     def se_P(self) -> Vector:
         """Standard errors."""
-        variance_P: Vector = np.square(self.shift_GP).sum(axis=0)
-        return np.sqrt(variance_P)
+        return np.sqrt(np.diag(self.covariance_PP))
 
     @property
     def half_P(self) -> Vector:
@@ -87,23 +88,19 @@ class LeastSquares:
         return t_quantile(0.5 + CONFIDENCE / 2, self.degrees) * self.se_P
 
 
-def factorize(design_NP: Vector, names: Sequence[str], task_ids: Sequence[str], covariance: Covariance) -> Basis:
+def factorize(design_NP: Vector, names: Sequence[str], task_ids: Sequence[str]) -> Basis:
     """Audit a design and decompose it.
 
     Args:
         design_NP: X, with at least one column.
         names: (P,) of the columns, for messages.
-        task_ids: (N,) task of each row, for messages and as clusters.
-        covariance: ``HC3`` takes rows as independent, ``CR3`` takes tasks as independent.
+        task_ids: (N,) task of each row; rows of one task are not independent.
 
     Raises:
         RankDeficientError: if the rows cannot separate the columns or leave no freedom for a standard error; the
             message names the columns or the tasks.
-        ConfigError: for an unknown covariance.
     """
-    if covariance not in get_args(Covariance):
-        raise ConfigError(f"unknown covariance {covariance!r}; choose one of {', '.join(get_args(Covariance))}")
-    clusters = _clusters(task_ids, covariance)
+    clusters = _clusters(task_ids)
     _audit_counts(design_NP, names, len(clusters), len(task_ids))
     left_NP, singular_P, right_PP = np.linalg.svd(design_NP, full_matrices=False)
     if singular_P[-1] <= singular_P[0] * max(design_NP.shape) * np.finfo(float).eps:
@@ -130,24 +127,35 @@ def factorize(design_NP: Vector, names: Sequence[str], task_ids: Sequence[str], 
 
 def least_squares(basis: Basis, outcome_N: Vector) -> LeastSquares:
     """Regress an outcome, (N,), on the columns of ``basis``; a β̂ within its own rounding of 0 is 0, a tie."""
-    beta_P = basis.inverse_PN @ outcome_N
+    from statsmodels.regression.linear_model import OLS  # slow to import: not before a gate is fitted
+
+    fitted = OLS(outcome_N, basis.design_NP).fit()
+    beta_P: Vector = np.array(fitted.params)
     # β̂ > 0 decides, so an exact tie must not be settled by the last bit of a sum.
     noise_P = _ROUNDING * basis.condition_number * (np.abs(basis.inverse_PN) @ np.abs(outcome_N))
     beta_P[np.abs(beta_P) <= noise_P] = 0.0
     residual_N = outcome_N - basis.design_NP @ beta_P
-    shift_GP = np.empty((len(basis.clusters), len(beta_P)))
+    if basis.covariance == "HC3":
+        covariance_PP = np.asarray(fitted.cov_HC3)
+    else:
+        shift_GP = left_out_shifts(basis, residual_N)
+        covariance_PP = shift_GP.T @ shift_GP
+    residual_sd = float(np.sqrt(residual_N @ residual_N / (len(outcome_N) - len(beta_P))))
+    return LeastSquares(beta_P, covariance_PP, residual_N, residual_sd, basis.degrees)
+
+
+def left_out_shifts(basis: Basis, residual_N: Vector) -> Vector:
+    """Return β̂ − β̂ without task g, (G, P), for a fit with these residuals."""
+    shift_GP = np.empty((len(basis.clusters), basis.design_NP.shape[1]))
     for numbers, rows_BR in _by_size(basis.clusters):
         q_BRP = basis.orthonormal_NP[rows_BR]
         rest_BRR = np.eye(rows_BR.shape[1]) - q_BRP @ q_BRP.transpose(0, 2, 1)
         left_out_BR1 = np.linalg.solve(rest_BRR, residual_N[rows_BR][..., None])
         shift_GP[numbers] = np.einsum("pbr,br->bp", basis.inverse_PN[:, rows_BR], left_out_BR1[..., 0])
-    freedom = len(outcome_N) - len(beta_P)
-    return LeastSquares(beta_P, shift_GP, float(np.sqrt(residual_N @ residual_N / freedom)), basis.degrees)
+    return shift_GP
 
 
-def _clusters(task_ids: Sequence[str], covariance: Covariance) -> tuple[NDArray[np.intp], ...]:
-    if covariance == "HC3":
-        return tuple(np.arange(len(task_ids))[:, None])
+def _clusters(task_ids: Sequence[str]) -> tuple[NDArray[np.intp], ...]:
     rows: dict[str, list[int]] = {}
     for row, task_id in enumerate(task_ids):
         rows.setdefault(task_id, []).append(row)
@@ -274,7 +282,6 @@ class Regression:
         outcomes: outcome of every reward component, (N,) each.
         nuisance: columns beside the chunks by name, (N,) each, shared by all components.
         own_nuisance: columns that each component has for itself: by column name, then component, (N,) each.
-        covariance: ``None`` takes ``HC3`` with one row per task and ``CR3`` with several.
         notes: what went into it, in words.
     """
 
@@ -285,7 +292,6 @@ class Regression:
     outcomes: Parts
     nuisance: Mapping[str, Vector] = field(default_factory=dict)
     own_nuisance: Mapping[str, Parts] = field(default_factory=dict)
-    covariance: Covariance | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -293,22 +299,16 @@ class Regression:
         """Number of tasks behind the rows."""
         return len(set(self.task_ids))
 
-    @property
-    def chosen_covariance(self) -> Covariance:
-        """The covariance asked for, or the one that fits the rows."""
-        return self.covariance or ("HC3" if self.num_tasks == len(self.task_ids) else "CR3")
-
     def columns(self, part: str) -> dict[str, Vector]:
-        """Nuisance columns of one component; a constant column of its own beside an intercept is left out."""
+        """Nuisance columns of one component; a constant column of its own is left out."""
         own = {name: columns[part] for name, columns in self.own_nuisance.items()}
-        varying = {name: column_N for name, column_N in own.items() if np.ptp(column_N) > 0.0}
-        return {**self.nuisance, **(varying if "intercept" in self.nuisance else own)}
+        return {**self.nuisance, **{name: column_N for name, column_N in own.items() if np.ptp(column_N) > 0.0}}
 
     def basis(self, part: str) -> Basis:
         """Take the design of one component apart: chunks first, then nuisance columns."""
         columns = self.columns(part)
         design_NP = np.column_stack([self.design_NJ, *columns.values()]) if columns else self.design_NJ
-        return factorize(design_NP, (*self.chunk_ids, *columns), self.task_ids, self.chosen_covariance)
+        return factorize(design_NP, (*self.chunk_ids, *columns), self.task_ids)
 
     def fits(self) -> dict[str, tuple[Basis, LeastSquares]]:
         """Fit every component; components that share the main one's design share its decomposition."""
@@ -331,7 +331,7 @@ def audit_masks(masks: Mapping[str, Sequence[Visible]], chunk_ids: Sequence[Chun
         estimator: that will decide; all but ``paired_ols`` have an intercept.
 
     Raises:
-        RankDeficientError: as `fit_contributions`.
+        RankDeficientError: as `factorize`.
     """
     if not chunk_ids:
         return
@@ -340,32 +340,14 @@ def audit_masks(masks: Mapping[str, Sequence[Visible]], chunk_ids: Sequence[Chun
     names, design_NP = tuple(chunk_ids), design_NJ
     if estimator != "paired_ols":
         names, design_NP = (*names, "intercept"), np.column_stack([design_NJ, np.ones(len(rows))])
-    several = len(masks) != len(rows)
-    factorize(design_NP, names, tuple(task_id for task_id, _ in rows), "CR3" if several else "HC3")
-
-
-def fit_contributions(pairs: Pairs) -> Contributions:
-    """Estimate β̂ by ordinary least squares of R − B on C (method §7.2); no chunks (J = 0) is legal.
-
-    Standard errors are HC3 with one row per task and clustered by task with several.
-
-    Raises:
-        RankDeficientError: if the pairs cannot separate the chunks or leave no freedom for a standard error; the
-            message names the chunks.
-        NoVariationError: if every difference is 0.
-
-    Source: `intraskill.method.gate.regression`; equal to statsmodels ``OLS(...).fit(cov_type="HC3", use_t=True)``.
-    """
-    return contributions_of(
-        Regression("paired_ols", pairs.task_ids, pairs.chunk_ids, pairs.design_NJ, pairs.part_deltas)
-    )
+    factorize(design_NP, names, tuple(task_id for task_id, _ in rows))
 
 
 def contributions_of(model: Regression) -> Contributions:
     """Fit a model of audited rows.
 
     Raises:
-        RankDeficientError: as `fit_contributions`.
+        RankDeficientError: as `factorize`.
         NoVariationError: if the main outcome does not vary (or, without an intercept, is 0 everywhere).
     """
     if not model.chunk_ids:
@@ -389,7 +371,7 @@ def contributions_of(model: Regression) -> Contributions:
         max_leverage=basis.max_leverage,
         parts={name: (fit.beta_P[chunks], fit.se_P[chunks]) for name, (_, fit) in sorted(found.items())},
         estimator=model.estimator,
-        covariance=model.chosen_covariance,
+        covariance=basis.covariance,
         nuisance=tuple(model.columns(MAIN_PART)),
         degrees=main.degrees,
         num_tasks=model.num_tasks,
@@ -439,7 +421,7 @@ def _nothing_to_estimate(model: Regression) -> Contributions:
         max_leverage=0.0,
         parts={name: (empty, empty) for name in model.outcomes},
         estimator=model.estimator,
-        covariance=model.chosen_covariance,
+        covariance="HC3" if model.num_tasks == len(model.task_ids) else "CR3",
         num_tasks=model.num_tasks,
         covariance_JJ=np.zeros((0, 0)),
         notes=model.notes,

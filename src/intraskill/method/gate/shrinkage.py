@@ -23,7 +23,7 @@ from intraskill.method.gate.regression import Contributions
 from intraskill.method.skill.skill import ChunkId
 
 Vector = NDArray[np.float64]
-GRID_POINTS = 48
+_GRID_POINTS = 48
 COMMON_MEAN = 0.25
 """κ: chosen by simulated calibration; 0 ignores that a document's chunks share a mean, 1 lets it carry useless ones."""
 SMALLEST_SE = 1e-9
@@ -88,16 +88,15 @@ class Shrinkage:
 
     Args:
         covariance_JJ: Σ of the coefficients.
-        common_mean: κ ≥ 0.
     """
 
-    def __init__(self, covariance_JJ: Vector, *, common_mean: float = COMMON_MEAN) -> None:
+    def __init__(self, covariance_JJ: Vector) -> None:
         num_chunks = len(covariance_JJ)
         noise_JJ = covariance_JJ + SMALLEST_SE**2 * np.eye(num_chunks)
         typical = num_chunks / float(np.sum(1.0 / np.diag(noise_JJ))) if num_chunks else 1.0
-        kept_G = (np.arange(GRID_POINTS) + 0.5) / GRID_POINTS
+        kept_G = (np.arange(_GRID_POINTS) + 0.5) / _GRID_POINTS
         self.spread_G = np.sqrt(typical * (1.0 - kept_G) / kept_G)
-        shape_JJ = np.eye(num_chunks) + common_mean * np.ones((num_chunks, num_chunks))
+        shape_JJ = np.eye(num_chunks) + COMMON_MEAN * np.ones((num_chunks, num_chunks))
         prior_GJJ = np.square(self.spread_G)[:, None, None] * shape_JJ
         total_GJJ = prior_GJJ + noise_JJ
         self._precision_GJJ = np.linalg.inv(total_GJJ)
@@ -117,7 +116,7 @@ class Shrinkage:
         weights_RG = self._weights(value_RJ)
         sd_GJ = np.sqrt(np.einsum("gjj->gj", self.covariance_GJJ))
         probability_RJ, mean_RJ = np.zeros_like(value_RJ), np.zeros_like(value_RJ)
-        for g in range(GRID_POINTS):  # one grid point at a time: (R, G, J) would not fit in a cache
+        for g in range(_GRID_POINTS):  # one grid point at a time: (R, G, J) would not fit in a cache
             mean_one = value_RJ @ self._gain_GJJ[g].T
             probability_RJ += weights_RG[:, g, None] * _normal_cdf(mean_one / sd_GJ[g])
             mean_RJ += weights_RG[:, g, None] * mean_one

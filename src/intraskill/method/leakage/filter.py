@@ -88,7 +88,7 @@ class LeakFilter:
     def inspect_reasons(self, texts: Iterable[str]) -> tuple[Rejection, ...]:
         """Return every rule that a proposal's own words break: why it is made, what it should change.
 
-        No agent sees them, but the analysts that unite proposals, a person's review and the log of edits do.
+        No agent sees them, but the proposers that unite proposals, a person's review and the log of edits do.
         """
         return tuple(broken for text in texts if text for broken in _first_of_each(self._violations(Reading(text))))
 

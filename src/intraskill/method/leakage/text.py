@@ -2,7 +2,7 @@
 
 Folding undoes disguises: compatibility forms, accents, case, invisible characters, letters of other alphabets that
 look Latin. Two readings follow. Words: Latin words, numbers, single Han characters. Squashed: letters and digits
-alone, so that "i g-n.o r e" reads "ignore". `normalise` and `tokens` are the plain reading that analysts use.
+alone, so that "i g-n.o r e" reads "ignore". `normalise` and `tokens` are the plain reading that proposers use.
 """
 
 import re

@@ -21,7 +21,7 @@ blocked lost earlier; it must not be kept away for longer by asking again."""
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """One analyst's suggestion; a candidate only, whatever its support.
+    """One suggestion of a proposer; a candidate only, whatever its support.
 
     Attributes:
         op: the operation.
@@ -30,7 +30,7 @@ class Proposal:
         root_cause: the failure mechanism, in words.
         support: ids of the rollouts that show it.
         expected_effect: what should change, in words.
-        calls: ids of the analyst calls that it came from, for the history of a line.
+        calls: ids of the proposer calls that it came from, for the history of a line.
 
     Raises:
         EditError: if targets and chunks do not have the shape of ``op``.
@@ -164,7 +164,7 @@ class Ledger:
 
         Args:
             round_index: round t.
-            proposal: ``None`` when an analyst found nothing to propose.
+            proposal: ``None`` when a proposer found nothing to propose.
             fate: what became of it.
             reason: the same in words.
             replaced: the chunks that it took out of the skill, when it was taken.

@@ -15,21 +15,19 @@ import numpy as np
 
 from intraskill.method.errors import ArtifactError, PairingError, SplitError, offenders
 from intraskill.method.gate.intervals import Interval
-from intraskill.method.gate.paired_validation import Conditions, Pairs, Scored, pair_replicates
-from intraskill.method.gate.pairs import MAIN_PART, VALIDATION_SPLIT
+from intraskill.method.gate.pairs import MAIN_PART, VALIDATION_SPLIT, Conditions, Pairs, Scored, pair
 from intraskill.method.randomness import content_hash
 from intraskill.method.skill.skill import BARE, Visible
 from intraskill.method.tasks import Task
-from intraskill.rounds.gate.assess import assess
-from intraskill.rounds.gate.plan import GateFacts
-from intraskill.rounds.gate.run import Validation
+from intraskill.rounds.gate.assess import Validation, assess
+from intraskill.rounds.gate.plan import GateFacts, facts_json, read_facts
 from intraskill.store.records import from_json, to_json
 from intraskill.store.run_directory import dumps, full_disk_is_one_error
 
-Frame: TypeAlias = Any
+_Frame: TypeAlias = Any
 """A pandas data frame."""
 KEY = b"intraskill"
-FIXED = ("task_id", "split", "sample", "B", "R")
+_FIXED = ("task_id", "split", "sample", "B", "R")
 
 
 def write_pairs(path: Path, found: Validation, tasks: Sequence[Task]) -> None:
@@ -71,7 +69,7 @@ def _columns(pairs: Pairs, tasks: Mapping[str, Task]) -> dict[str, Any]:
     return columns
 
 
-def _rows_hash(frame: Frame) -> str:
+def _rows_hash(frame: _Frame) -> str:
     """Return a hash of every value, whatever the order of the rows."""
     columns = sorted(frame.columns)
     rows = frame.sort_values(["task_id", "sample"])[columns]
@@ -82,7 +80,7 @@ def _metadata(found: Validation) -> dict[str, Any]:
     pairs = found.pairs
     return {
         "version": 1,
-        "facts": to_json(found.facts),
+        "facts": facts_json(found.facts),
         "conditions": to_json(pairs.conditions),
         "titles": {chunk.id: chunk.title for chunk in found.facts.columns.chunks},
         "tasks": sorted(set(pairs.task_ids)),
@@ -102,7 +100,7 @@ def read_pairs(path: Path, **changed: Any) -> Validation:
 
     Args:
         path: what `write_pairs` wrote.
-        changed: facts to replace, such as ``estimator`` or ``policy``.
+        changed: options of the section ``gate`` to replace, such as ``estimator`` or ``policy``.
 
     Raises:
         ArtifactError: when it is no such file, lacks a column, or was edited.
@@ -110,11 +108,12 @@ def read_pairs(path: Path, **changed: Any) -> Validation:
         SplitError: for a row of another split than skill_validation.
     """
     frame, about = _read(path)
-    facts = replace(from_json(GateFacts, about["facts"], path), **changed)
+    facts = read_facts(about["facts"], path)
+    facts = replace(facts, gate=replace(facts.gate, **changed))
     conditions = from_json(Conditions, about["conditions"], path)
     _audit_rows(path, frame, about, facts)
     bare, masked, planned = _scored(frame, about["parts"], facts, conditions)
-    pairs = pair_replicates(bare, masked, planned, facts.columns.ids)
+    pairs = pair(bare, masked, planned, facts.columns.ids)
     pairs = replace(pairs, num_bare=about["num_bare"], num_masked=about["num_masked"])
     shown = frozenset(about["shown"])
     full = [
@@ -132,7 +131,7 @@ def _interval(data: Any, path: Path) -> Interval | None:
     return None if data is None else from_json(Interval, data, path)
 
 
-def _read(path: Path) -> tuple[Frame, dict[str, Any]]:
+def _read(path: Path) -> tuple[_Frame, dict[str, Any]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -150,12 +149,12 @@ def _read(path: Path) -> tuple[Frame, dict[str, Any]]:
     return table.to_pandas(), about
 
 
-def _audit_rows(path: Path, frame: Frame, about: Mapping[str, Any], facts: GateFacts) -> None:
+def _audit_rows(path: Path, frame: _Frame, about: Mapping[str, Any], facts: GateFacts) -> None:
     """Refuse what cannot be the rows of one gate."""
     further = [part for part in about["parts"] if part != MAIN_PART]
     numbers = ["B", "R", *(f"{arm}.{part}" for part in further for arm in "BR")]
     shown = [f"visible.{chunk_id}" for chunk_id in facts.columns.ids]
-    needed = [*FIXED, *numbers[2:], *shown]
+    needed = [*_FIXED, *numbers[2:], *shown]
     if lacking := [name for name in needed if name not in frame.columns]:
         raise ArtifactError(f"{path} lacks columns, {offenders(lacking)}; restore the file that `validate` wrote")
     if empty := [name for name in needed if frame[name].isna().any()]:
@@ -180,12 +179,12 @@ def _audit_rows(path: Path, frame: Frame, about: Mapping[str, Any], facts: GateF
         raise ArtifactError(f"{path} was changed since its gate wrote it; restore the file, or run the gate again")
 
 
-def _names(frame: Frame) -> list[str]:
+def _names(frame: _Frame) -> list[str]:
     return [f"{row.task_id}#{row.sample}" for row in frame.itertuples()]
 
 
 def _scored(
-    frame: Frame, parts: Sequence[str], facts: GateFacts, conditions: Conditions
+    frame: _Frame, parts: Sequence[str], facts: GateFacts, conditions: Conditions
 ) -> tuple[list[Scored], list[Scored], dict[str, tuple[Visible, ...]]]:
     """Return bare rollouts, masked rollouts and masks; a task's B stands as one bare rollout."""
     bare: dict[str, Scored] = {}

@@ -5,8 +5,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from intraskill.config.config import GateConfig
 from intraskill.method.errors import ArtifactError
 from intraskill.method.gate.decision import DecisionRule, FdrRule, GateRule, ProbabilityRule
@@ -32,70 +30,10 @@ from intraskill.method.skill.edits import Edit, pool, slots
 from intraskill.method.skill.skill import Chunk, ChunkId, Skill
 from intraskill.method.tasks import Task
 from intraskill.rl.learner import Learner
-from intraskill.rounds.earlier_rounds import earlier_bare, earlier_contributions, last_spread
+from intraskill.rounds.earlier_rounds import earlier_bare, earlier_contributions, last_noise
 from intraskill.rounds.run import Run
-from intraskill.store.records import to_json
+from intraskill.store.records import from_json, to_json
 from intraskill.store.run_directory import read_json, write_json
-
-
-@dataclass(frozen=True, slots=True)
-class GateNoise:
-    """What earlier gates say about the next one's precision.
-
-    Attributes:
-        sigma: root mean square of their residual SDs of R − B, one rollout in each arm, reward units.
-        chunks: size of the latest pool.
-        tasks: pairs of the latest gate.
-        correlation: mean corr(R, B); ``None`` where it was not recorded.
-        gates: gates read.
-    """
-
-    sigma: float
-    chunks: int
-    tasks: int
-    correlation: float | None
-    gates: int
-
-
-def read_noise(root: Path) -> GateNoise:
-    """Read what the gates of a run, or one gate's directory, say about the noise.
-
-    Raises:
-        ArtifactError: if none of them measured a chunk, or a file is no gate's.
-    """
-    paths = [root] if (root / "contributions.json").exists() else sorted(root.glob("round_*"))
-    gates = [path for path in paths if (path / "contributions.json").exists()]
-    if not gates:
-        raise ArtifactError(f"{root} holds no gate: neither contributions.json nor round_*/contributions.json")
-    found = [(path, read_json(path / "contributions.json")) for path in gates]
-    measured = [(path, data) for path, data in found if data.get("chunk_ids")]
-    if not measured:
-        raise ArtifactError(f"no gate under {root} measured a chunk; give sigma instead")
-    correlations = [data["correlation"] for _, data in measured if data.get("correlation") is not None]
-    latest = measured[-1][1]
-    return GateNoise(
-        sigma=float(np.sqrt(np.mean([_variance(path, data) for path, data in measured]))),
-        chunks=len(latest["chunk_ids"]),
-        tasks=int(latest["num_pairs"]),
-        correlation=float(np.mean(correlations)) if correlations else None,
-        gates=len(measured),
-    )
-
-
-def _variance(path: Path, data: Mapping[str, Any]) -> float:
-    """Return σ² of ``paired_ols``, which stands beside any other estimator, for one bare rollout per task.
-
-    Raises:
-        ArtifactError: if the file lacks the residual SD.
-    """
-    paired = data.get("beside", {}).get("paired_ols", data)
-    plan = read_json(path / "masks.json") if (path / "masks.json").exists() else {}
-    bare = plan.get("design", {}).get("bare_replicates", 1)
-    if "residual_sd" not in paired:
-        raise ArtifactError(
-            f"{path / 'contributions.json'} has no residual_sd; restore the file, or give sigma instead"
-        )
-    return float(paired["residual_sd"] ** 2 / ((1.0 + 1.0 / bare) / 2.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,48 +41,35 @@ class GateFacts:
     """One gate before its first rollout.
 
     Attributes:
+        gate: the section ``gate``: how masks are drawn, which estimator and policy decide.
         round_index: t; it addresses the bare rollouts, the masks and the masked rollouts.
         seed: of the masks and of the masked rollouts.
         skill: S_t.
         edits: this round's candidates.
-        design: how the masks are drawn, and the replicates.
-        estimator: the model whose contributions decide.
-        policy: ``positive_topk``, ``probability`` or ``fdr``.
-        top_k: K.
-        admit: of the policy ``probability``.
-        retire: of the policy ``probability``.
-        discount: of the policy ``probability``.
-        rate: of the policy ``fdr``.
-        effect: contribution that the gate should see, reward units; 0 when none is asked for.
         sigma: SD of R − B, one rollout in each arm, that its power is planned with.
         correlation: corr(R, B) that its power is planned with.
-        sequential: tasks between two looks; 0 when it runs to its end.
         slices: tasks by the values of public features, fixed before any reward; ``None`` when none are asked for.
         placebos: neutral chunks beside the pool.
         earlier: what earlier rounds said about chunks; only the policy ``probability`` listens.
         history: H by task, from earlier rounds' bare rewards; only the estimator ``covariate`` listens.
     """
 
+    gate: GateConfig
     round_index: int
     seed: int
     skill: Skill
     edits: tuple[Edit, ...]
-    design: Design
-    estimator: str
-    policy: str
-    top_k: int
-    admit: float = 0.8
-    retire: float = 0.2
-    discount: float = 0.5
-    rate: float = 0.1
-    effect: float = 0.0
     sigma: float = PUBLISHED_SIGMA
     correlation: float | None = None
-    sequential: int = 0
     slices: Slices | None = None
     placebos: tuple[Chunk, ...] = ()
     earlier: Mapping[ChunkId, Evidence] = field(default_factory=dict)
     history: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def design(self) -> Design:
+        """How the masks are drawn, and the replicates."""
+        return design_of(self.gate)
 
     @property
     def pool(self) -> Skill:
@@ -164,9 +89,39 @@ class GateFacts:
     @property
     def rule(self) -> DecisionRule:
         """The decision rule."""
-        if self.policy == "probability":
-            return ProbabilityRule(self.top_k, self.admit, self.retire, self.discount)
-        return FdrRule(self.top_k, self.rate) if self.policy == "fdr" else GateRule(self.top_k)
+        gate = self.gate
+        if gate.policy == "probability":
+            return ProbabilityRule(gate.top_k, gate.admit, gate.retire, gate.carry_over)
+        return FdrRule(gate.top_k, gate.fdr) if gate.policy == "fdr" else GateRule(gate.top_k)
+
+
+RECORDED = {
+    **{name: name for name in ("estimator", "policy", "top_k", "admit", "retire")},
+    **{"carry_over": "discount", "fdr": "rate", "effect": "effect"},
+}
+"""Options that the facts of a gate keep in its files beside its `Design`, and the name of each there."""
+
+
+def facts_json(facts: GateFacts) -> dict[str, Any]:
+    """Return the facts of a gate as its files keep them; equal facts give equal bytes, so the order counts."""
+    kept = {name: getattr(facts, name) for name in ("round_index", "seed", "skill", "edits", "design")}
+    kept |= {name: getattr(facts.gate, option) for option, name in RECORDED.items()}
+    kept |= {"sigma": facts.sigma, "correlation": facts.correlation, "sequential": facts.gate.sequential}
+    kept |= {name: getattr(facts, name) for name in ("slices", "placebos", "earlier", "history")}
+    return {name: to_json(value) for name, value in kept.items()}
+
+
+def read_facts(data: Mapping[str, Any], source: Path) -> GateFacts:
+    """Return the facts that `facts_json` made.
+
+    Raises:
+        ArtifactError: naming ``source`` when they are no gate's.
+    """
+    design = from_json(Design, data.get("design"), source)
+    options = {option: data[name] for option, name in RECORDED.items() if name in data}
+    options |= {"sequential": data.get("sequential", 0), "design": design.kind, "inclusion": design.inclusion}
+    options |= {"replicates": design.masked_replicates, "bare_replicates": design.bare_replicates}
+    return from_json(GateFacts, {**data, "gate": options}, source)
 
 
 def gate_facts(
@@ -194,24 +149,16 @@ def gate_facts(
     number = config.placebos if pooled.chunks else 0
     told = earlier_contributions(root, round_index) if root and (everything or config.policy == "probability") else ()
     bare = earlier_bare(root, round_index) if root and (everything or config.estimator == "covariate") else ()
-    sigma, correlation = (last_spread(root, round_index) if root and config.effect else None) or (PUBLISHED_SIGMA, None)
+    noise = last_noise(root, round_index) if root and config.effect else None
+    measured = noise.sigma if noise else PUBLISHED_SIGMA
     return GateFacts(
+        gate=replace(config),  # a copy: a config may change, what a gate has fixed may not
         round_index=round_index,
         seed=seed,
         skill=skill,
         edits=tuple(edits),
-        design=design_of(config),
-        estimator=config.estimator,
-        policy=config.policy,
-        top_k=config.top_k,
-        admit=config.admit,
-        retire=config.retire,
-        discount=config.carry_over,
-        rate=config.fdr,
-        effect=config.effect,
-        sigma=sigma if config.sigma is None else config.sigma,
-        correlation=correlation,
-        sequential=config.sequential,
+        sigma=measured if config.sigma is None else config.sigma,
+        correlation=noise.correlation if noise else None,
         placebos=placebo_chunks(pooled, number, child_seed(seed, "placebos", round_index)),
         earlier=carry_over(told, config.carry_over) if told else {},
         history=history(bare),
@@ -247,21 +194,21 @@ def write_masks(path: Path, facts: GateFacts, tasks: Sequence[Task], learner: Le
         RankDeficientError: for masks that no rewards could make a fit of.
     """
     masks = plan_masks(facts.columns, facts.edits, tasks, facts.design, seed=facts.seed, round_index=facts.round_index)
-    audit_masks(masks, facts.columns.ids, facts.estimator)
+    audit_masks(masks, facts.columns.ids, facts.gate.estimator)
     single = facts.design.masked_replicates == 1
     plan = {
         "round": facts.round_index,
-        "estimator": facts.estimator,
+        "estimator": facts.gate.estimator,
         "inclusion": facts.design.inclusion,
         "checkpoint": learner.checkpoint,
         "conditions": dict(learner.conditions),
         "chunks": list(facts.columns.ids),
         "edits": [edit.id for edit in facts.edits],
         "visible": to_json({task: sets[0] if single else sets for task, sets in masks.items()}),
-        "policy": to_json(facts.rule) | {"name": facts.policy},
+        "policy": to_json(facts.rule) | {"name": facts.gate.policy},
         "design": to_json(facts.design),
         "placebos": sorted(facts.placebo_ids),
-        "sequential": facts.sequential,
+        "sequential": facts.gate.sequential,
         "slices": facts.slices.hash if facts.slices else None,
         "seeds": {"masks": facts.seed, "bare": bare_seed},
     }
@@ -290,14 +237,14 @@ def outlook(facts: GateFacts, tasks: int, sigma: float, correlation: float | Non
     contested = [slot.versions for slot in slots(facts.skill, facts.edits) if len(slot.versions) > 1]
     promised = planned(
         design,
-        in_a_run(facts.estimator),
+        in_a_run(facts.gate.estimator),
         chunks=chunks,
         tasks=tasks,
         sigma=sigma,
         correlation=correlation,
         slots=tuple(tuple(len(version) for version in versions) for versions in contested),
     )
-    return plan_gate(promised, effect=facts.effect or smallest_effect(promised), rules=(facts.rule,))
+    return plan_gate(promised, effect=facts.gate.effect or smallest_effect(promised), rules=(facts.rule,))
 
 
 def check_power(run: Run, facts: GateFacts, tasks: int, *, refuse: bool) -> None:
@@ -308,10 +255,10 @@ def check_power(run: Run, facts: GateFacts, tasks: int, *, refuse: bool) -> None
     Raises:
         UnderpoweredError: when asked to refuse, naming the tasks that would do.
     """
-    if not facts.effect:
+    if not facts.gate.effect:
         return
     plan = outlook(facts, tasks, facts.sigma, facts.correlation)
-    if plan is None or plan.smallest_effect <= facts.effect:
+    if plan is None or plan.smallest_effect <= facts.gate.effect:
         return
     if refuse:
         require_power(plan)

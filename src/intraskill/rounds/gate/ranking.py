@@ -21,13 +21,13 @@ from intraskill.method.tasks import Task
 from intraskill.rounds.arms import plan_arm, run_scored_arm, task_means
 from intraskill.rounds.earlier_rounds import query_count
 from intraskill.rounds.evaluate import Source, at_directory
-from intraskill.rounds.gate.run import Validation
+from intraskill.rounds.gate.assess import Validation
 from intraskill.rounds.run import Run
 from intraskill.store.records import to_json
 from intraskill.store.run_directory import locked, read_json, write_json, write_text
 
-ADDRESS = ("ranking",)
-ENOUGH_EQUAL = 6
+_ADDRESS = ("ranking",)
+_ENOUGH_EQUAL = 6
 """Tasks whose differences must be all equal before that says something: 2 · 2⁻⁶ < 5 %, as of a sign test."""
 
 
@@ -143,7 +143,7 @@ def _arms(found: Validation, size: int | None, draws: int, seed: int) -> dict[st
 def _earned(
     run: Run, directory: Path, arm: str, skill: Skill, shown: Sequence[ChunkId], tasks: Sequence[Task]
 ) -> dict[str, float]:
-    episodes = plan_arm(run, tasks, skill, frozenset(shown), address=ADDRESS)
+    episodes = plan_arm(run, tasks, skill, frozenset(shown), address=_ADDRESS)
     return task_means(run_scored_arm(run, directory / f"{arm}.jsonl", None, episodes))
 
 
@@ -198,7 +198,7 @@ def paired_interval(before: Mapping[str, float], after: Mapping[str, float]) -> 
 
 def _side(found: Interval) -> int:
     """Return 1 above 0, −1 below, 0 when that cannot be told; a few equal differences know no spread."""
-    if found.se == 0.0 and found.n < ENOUGH_EQUAL:
+    if found.se == 0.0 and found.n < _ENOUGH_EQUAL:
         return 0
     return int(found.low > 0.0) - int(found.high < 0.0)
 

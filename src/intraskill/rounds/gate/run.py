@@ -6,22 +6,19 @@ Round 0 calls it with no edits; every later round with its candidates. Nothing e
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from intraskill.method.errors import NoVariationError, RankDeficientError
-from intraskill.method.gate.decision import Decision
 from intraskill.method.gate.designs import Masks
 from intraskill.method.gate.diagnostics.sequential import Look, SequentialRule, look
 from intraskill.method.gate.intervals import Interval, mean_interval
-from intraskill.method.gate.paired_validation import Pairs, Scored, pair_replicates
-from intraskill.method.gate.regression import Contributions
+from intraskill.method.gate.pairs import Pairs, pair
 from intraskill.method.randomness import child_seed, shuffled
 from intraskill.method.rollouts import Episode, Rollout
 from intraskill.method.skill.edits import Edit
-from intraskill.method.skill.skill import BARE, ChunkId, Skill, Visible
+from intraskill.method.skill.skill import BARE, Skill
 from intraskill.method.tasks import Task
 from intraskill.rounds.arms import bare_arm, plan_arm, read_rollouts, run_arm, run_scored_arm, score, task_means
-from intraskill.rounds.gate.assess import Assessment, assess, contributions_json, estimate
+from intraskill.rounds.gate.assess import Validation, assess, contributions_json, estimate
 from intraskill.rounds.gate.plan import GateFacts, check_power, gate_facts, outlook, with_slices, write_masks
 from intraskill.rounds.run import Run
 from intraskill.store.records import to_json
@@ -34,7 +31,7 @@ def bare_episodes(run: Run, facts: GateFacts, tasks: Sequence[Task]) -> list[Epi
     return bare_arm(run, tasks, facts.columns, address=address, repeats=facts.design.bare_replicates)
 
 
-def masked_episodes(facts: GateFacts, tasks: Sequence[Task], masks: Masks) -> list[Episode]:
+def _masked_episodes(facts: GateFacts, tasks: Sequence[Task], masks: Masks) -> list[Episode]:
     """Return the masked arm: one episode per task and replicate under its planned visible set."""
     columns = facts.columns
     return [
@@ -57,10 +54,10 @@ def paired(
         score((rollout for rollout in arm if rollout.task_id in kept), conditions, "skill_validation")
         for arm in (bare, masked)
     ]
-    return pair_replicates(arms[0], arms[1], kept, facts.columns.ids, bare_replicates=number), faulted
+    return pair(arms[0], arms[1], kept, facts.columns.ids, bare_replicates=number), faulted
 
 
-TYPICAL_SE = 0.04
+_TYPICAL_SE = 0.04
 """Where the planner has nothing to say; only the mixture boundary reads it."""
 
 
@@ -81,14 +78,14 @@ class GateRuns:
     stopped: str = ""
 
 
-def run_arms(run: Run, directory: Path, facts: GateFacts, tasks: Sequence[Task], masks: Masks) -> GateRuns:
+def _run_arms(run: Run, directory: Path, facts: GateFacts, tasks: Sequence[Task], masks: Masks) -> GateRuns:
     """Run both arms, or what is left of them, into ``bare.jsonl`` and ``masked.jsonl``."""
-    if facts.sequential and facts.columns.chunks:
+    if facts.gate.sequential and facts.columns.chunks:
         return _in_batches(run, directory, facts, tasks, masks)
     bare = run_scored_arm(run, directory / "bare.jsonl", facts.round_index, bare_episodes(run, facts, tasks))
     masked = bare
     if facts.columns.chunks:
-        episodes = masked_episodes(facts, tasks, masks)
+        episodes = _masked_episodes(facts, tasks, masks)
         masked = run_scored_arm(run, directory / "masked.jsonl", facts.round_index, episodes)
     return GateRuns(tasks, bare, masked)
 
@@ -100,9 +97,9 @@ def sequential_rule(facts: GateFacts, tasks: int) -> SequentialRule:
     return SequentialRule(
         planned_pairs=tasks * rows,
         max_pairs=tasks * rows,
-        batch=facts.sequential * rows,
-        tight_se=float(plan.se_J.max()) if plan else TYPICAL_SE,
-        negligible=facts.effect or None,
+        batch=facts.gate.sequential * rows,
+        tight_se=float(plan.se_J.max()) if plan else _TYPICAL_SE,
+        negligible=facts.gate.effect or None,
         first_look=min(100, tasks) * rows,
         boundary="spending",
     )
@@ -124,7 +121,7 @@ def _in_batches(run: Run, directory: Path, facts: GateFacts, tasks: Sequence[Tas
             path = directory / f"bare_{number:03d}.jsonl"
             bare += play(run, path, facts.round_index, bare_episodes(run, facts, fresh))
         path = directory / f"masked_{number:03d}.jsonl"
-        masked += play(run, path, facts.round_index, masked_episodes(facts, fresh, masks))
+        masked += play(run, path, facts.round_index, _masked_episodes(facts, fresh, masks))
         state = _look(run, facts, state, rule, (whole or bare, masked, {t.id: masks[t.id] for t in order[:done]}))
         if state.stops(rule):
             break
@@ -149,7 +146,7 @@ def _look(
     bare, masked, masks = played
     pairs, _ = paired(run, facts, masks, [rollout for rollout in bare if rollout.task_id in masks], masked)
     try:
-        found = estimate(facts, pairs, facts.estimator).without(facts.placebo_ids)
+        found = estimate(facts, pairs, facts.gate.estimator).without(facts.placebo_ids)
     except (RankDeficientError, NoVariationError):
         return state
     return look(state, found, rule) if found.num_pairs > state.pairs else state
@@ -159,45 +156,6 @@ def _join(directory: Path, arm: str, batches: int) -> None:
     """Write the arm as one file, as every other gate leaves it."""
     rows = [row for number in range(batches) for row in read_jsonl(directory / f"{arm}_{number:03d}.jsonl")]
     write_jsonl(directory / f"{arm}.jsonl", rows)
-
-
-@dataclass(frozen=True)
-class Validation:
-    """What one gate found.
-
-    Attributes:
-        facts: what it fixed before its first rollout.
-        pairs: its audited pairs.
-        assessment: contributions, posterior and decision.
-        excluded: tasks that left both arms because some rollout of theirs only faulted.
-        shown: chunks of the full arm: the committed skill, or the skill that a gate alone was asked about.
-        full: scored rollouts that saw exactly these; empty when that arm did not run.
-        r_free: mean skill-free reward.
-        r_pair: mean reward with `shown`, whole; ``None`` when the arm is switched off.
-        gap: R_pair − R_free over the same tasks (method §8.2).
-        stopped: where a sequential gate stopped and what that saved, in words; empty when it was not sequential.
-    """
-
-    facts: GateFacts
-    pairs: Pairs
-    assessment: Assessment
-    excluded: tuple[str, ...]
-    shown: Visible
-    full: tuple[Scored, ...]
-    r_free: Interval
-    r_pair: Interval | None
-    gap: Interval | None
-    stopped: str = ""
-
-    @property
-    def contributions(self) -> Contributions:
-        """β̂ ± SE of every chunk of the pool."""
-        return self.assessment.contributions
-
-    @property
-    def decision(self) -> Decision:
-        """The skill that the round commits."""
-        return self.assessment.decision
 
 
 def round_facts(run: Run, round_index: int, skill: Skill, edits: Sequence[Edit]) -> GateFacts:
@@ -227,7 +185,7 @@ def validate_skill(run: Run, directory: Path, facts: GateFacts, *, alone: bool =
     if not alone:
         check_power(run, facts, len(tasks), refuse=False)
     masks = write_masks(directory / "masks.json", facts, tasks, run.learner, run.config.seed)
-    arms = run_arms(run, directory, facts, tasks, masks)
+    arms = _run_arms(run, directory, facts, tasks, masks)
     bare = arms.bare
     pairs, excluded = paired(run, facts, {task.id: masks[task.id] for task in arms.tasks}, bare, arms.masked)
     found = assess(facts, pairs, every_estimator=alone)
@@ -262,41 +220,3 @@ def _pair_arm(
     shared = [task_id for task_id in alone if task_id in together]
     gap = mean_interval([together[task_id] - alone[task_id] for task_id in shared])
     return mean_interval(list(together.values())), gap
-
-
-def chunk_rows(
-    validation: Validation,
-    everything: Skill,
-    exposure: Mapping[ChunkId, float],
-    visible: Mapping[ChunkId, float],
-    round_index: int,
-) -> list[dict[str, Any]]:
-    """Return one row per chunk of the pool: β̂ ± SE with its interval, exposure, P(visible) and what became of it.
-
-    Under the policy ``probability`` a row also holds the shrunk value and P(α > 0). A draft that the first gate drops
-    was never active: it is refused, not retired.
-    """
-    decision, contributions = validation.decision, validation.contributions
-    shrunk = validation.assessment.shrunk if validation.facts.policy == "probability" else {}
-    titles = {chunk.id: chunk.title for chunk in everything.chunks}
-    numbers = (contributions.beta_J, contributions.se_J, contributions.low_J, contributions.high_J)
-    rows = []
-    for chunk_id, beta, se, low, high in zip(contributions.chunk_ids, *numbers, strict=True):
-        left = "retired" if chunk_id in decision.retired and round_index > 0 else "refused"
-        status = "active" if chunk_id in exposure else left
-        rows.append(
-            {
-                "id": chunk_id,
-                "title": titles[chunk_id],
-                "beta": float(beta),
-                "se": float(se),
-                "low": float(low),
-                "high": float(high),
-                **dict(zip(("shrunk", "shrunk_sd", "probability"), shrunk.get(chunk_id, ()), strict=False)),
-                "exposure": exposure.get(chunk_id),
-                "visible_probability": visible.get(chunk_id),
-                "status": status,
-                "reason": decision.reasons[chunk_id],
-            }
-        )
-    return rows

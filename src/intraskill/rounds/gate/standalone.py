@@ -20,19 +20,26 @@ from intraskill.method.skill.skill import Skill
 from intraskill.method.tasks import Task
 from intraskill.rounds.earlier_rounds import gate_rewards, query_count
 from intraskill.rounds.evaluate import Source, at_directory
-from intraskill.rounds.gate.assess import contributions_json, slice_rows
+from intraskill.rounds.gate.assess import (
+    Findings,
+    Validation,
+    chunk_table,
+    contributions_json,
+    find,
+    findings_json,
+    slice_rows,
+)
 from intraskill.rounds.gate.bare_reuse import BareRun, Wanted, dependence, take_bare_run
-from intraskill.rounds.gate.findings import Findings, chunk_table, find, findings_json
 from intraskill.rounds.gate.pairs_file import read_pairs, write_pairs
-from intraskill.rounds.gate.plan import GateFacts, check_power, gate_facts, with_slices, write_masks
-from intraskill.rounds.gate.run import Validation, bare_episodes, validate_skill
+from intraskill.rounds.gate.plan import GateFacts, check_power, facts_json, gate_facts, with_slices, write_masks
+from intraskill.rounds.gate.run import bare_episodes, validate_skill
 from intraskill.rounds.run import Run
 from intraskill.rounds.sizes import check_gate_tasks
 from intraskill.store.records import to_json
 from intraskill.store.run_directory import locked, make_directory, read_json, write_json, write_text
 
 
-def write_outputs(
+def _write_outputs(
     directory: Path,
     found: Validation,
     findings: Findings,
@@ -45,7 +52,7 @@ def write_outputs(
     Args:
         directory: where.
         found: the gate.
-        findings: from `intraskill.rounds.gate.findings.find`.
+        findings: from `intraskill.rounds.gate.assess.find`.
         tasks: with their public features, for ``pairs.parquet``; ``None`` writes none, as after a refit.
         further: other keys of ``gate.json``.
     """
@@ -72,16 +79,8 @@ def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
     return stream.getvalue()
 
 
-FACTS = {
-    "estimator": "estimator",
-    "policy": "policy",
-    "top_k": "top_k",
-    "admit": "admit",
-    "retire": "retire",
-    "fdr": "rate",
-    "effect": "effect",
-}
-"""Options of the section ``gate`` that a refit may set, and the fact that each becomes."""
+_REFITTED = ("estimator", "policy", "top_k", "admit", "retire", "fdr", "effect")
+"""Options of the section ``gate`` that a refit may set."""
 
 
 def refit(path: Path, changes: Mapping[str, Any], out: Path | None = None) -> tuple[Validation, Findings, Path]:
@@ -89,7 +88,7 @@ def refit(path: Path, changes: Mapping[str, Any], out: Path | None = None) -> tu
 
     Args:
         path: ``pairs.parquet`` of a gate.
-        changes: options of the section ``gate`` by name; those of `FACTS` only.
+        changes: options of the section ``gate`` by name; those of `_REFITTED` only.
         out: where to write; a directory beside ``path`` by default, named by the changes.
 
     Raises:
@@ -98,23 +97,23 @@ def refit(path: Path, changes: Mapping[str, Any], out: Path | None = None) -> tu
         PairingError: when its rows are not pairs, each kind by name.
         SplitError: for a row of another split.
     """
-    if fixed := sorted(set(changes) - set(FACTS)):
+    if fixed := sorted(set(changes) - set(_REFITTED)):
         names = [f"gate.{name}" for name in fixed]
         raise ConfigError(
             f"a refit cannot change what its rows have fixed, {offenders(names)}; it can set "
-            + ", ".join(f"gate.{name}" for name in FACTS)
+            + ", ".join(f"gate.{name}" for name in _REFITTED)
         )
     config = Config()
     for name, value in changes.items():
         setattr(config.gate, name, value)
     check(config)
-    found = read_pairs(path, **{FACTS[name]: value for name, value in changes.items()})
+    found = read_pairs(path, **changes)
     findings = find(found)
     name = f"refit-{content_hash(dict(changes))[:6]}" if changes else "refit"
     directory = out if out is not None else path.parent / name
     _refuse_another_gate(directory, path)
     make_directory(directory)
-    write_outputs(directory, found, findings, tasks=None, further={"refitted_from": str(path)})
+    _write_outputs(directory, found, findings, tasks=None, further={"refitted_from": str(path)})
     return found, findings, directory
 
 
@@ -165,10 +164,10 @@ def validate(run: Run, source: Source, skill: Skill, *, bare: Path | None = None
     """
     check_gate_tasks(run.config.gate, len(run.environment.tasks("skill_validation")))
     run.learner.load(source.checkpoint)
-    facts = facts_alone(run, source, skill)
+    facts = _facts_alone(run, source, skill)
     tasks = run.tasks("skill_validation", run.config.gate.tasks)
     check_power(run, facts, len(tasks), refuse=run.config.gate.require_power)
-    fixed = [to_json(facts), run.config.seed, [task.id for task in tasks], run.learner.conditions]
+    fixed = [facts_json(facts), run.config.seed, [task.id for task in tasks], run.learner.conditions]
     fixed += [run.config.gate.full_arm, run.config.rollout.attempts]
     name = f"{run.learner.checkpoint[:8]}-{skill.hash[:8]}-n{len(tasks)}-{content_hash(*fixed)[:6]}"
     with locked(run.root / name):
@@ -183,7 +182,7 @@ def validate(run: Run, source: Source, skill: Skill, *, bare: Path | None = None
         findings = find(found)
         further: dict[str, Any] = {"bare": {"source": taken.source, "refused": list(taken.refused)}}
         further |= {"dependence": dependent, "queries": queries}
-        write_outputs(directory, found, findings, tasks=tasks, further=further)
+        _write_outputs(directory, found, findings, tasks=tasks, further=further)
     return GateAlone(found, findings, directory, taken, dependent, queries)
 
 
@@ -203,16 +202,16 @@ def _context(
     return BareRun(seen["source"], tuple(seen["refused"])), seen.get("dependence", ""), seen["queries"]
 
 
-def facts_alone(run: Run, source: Source, skill: Skill) -> GateFacts:
+def _facts_alone(run: Run, source: Source, skill: Skill) -> GateFacts:
     """Return the facts of the gate alone: masks of its own, the bare address of the checkpoint's round."""
     seed = child_seed(run.config.seed, "gate alone")
-    number = round_of(source)
+    number = _round_of(source)
     gate = run.config.gate
     facts = gate_facts(gate, skill, (), round_index=number, seed=seed, root=source.root, everything=True)
     return with_slices(facts, run.tasks("skill_validation", gate.tasks), gate.slices)
 
 
-def round_of(source: Source) -> int:
+def _round_of(source: Source) -> int:
     """Return the round that a checkpoint belongs to; 0 for loose weights."""
     number = source.checkpoint.parent.name.removeprefix("round_")
     return int(number) if source.root is not None and number.isdigit() else 0

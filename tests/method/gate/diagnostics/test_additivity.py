@@ -11,8 +11,8 @@ from method_records import CONDITIONS, ids, pairs_of, scored, skill, tasks
 from intraskill.method.errors import ConfigError, PairingError, RankDeficientError, TooFewTasksError
 from intraskill.method.gate.designs import Design, plan_masks
 from intraskill.method.gate.diagnostics.additivity import additivity_gap
-from intraskill.method.gate.diagnostics.interactions import screen_interactions
-from intraskill.method.gate.paired_validation import Pairs, Scored, pair_replicates
+from intraskill.method.gate.diagnostics.interactions import PENALTY, screen_interactions
+from intraskill.method.gate.pairs import Pairs, Scored, pair
 
 NAMES = "abcde"
 BETA = dict(zip(ids(NAMES), (0.2, 0.1, 0.0, 0.0, -0.1), strict=True))
@@ -44,7 +44,7 @@ def world(
     bare = [scored(t, reward(frozenset(), bases[t])) for t in plan]
     masked = [scored(t, reward(v, bases[t]), v, sample=s) for t in plan for s, v in enumerate(plan[t])]
     whole = [scored(t, reward(SHOWN, bases[t]), SHOWN) for t in list(plan)[:full]]
-    return pair_replicates(bare, masked, plan, ids(NAMES)), whole
+    return pair(bare, masked, plan, ids(NAMES)), whole
 
 
 def test_without_noise_and_interactions_the_gap_is_zero_and_with_them_it_is_known() -> None:
@@ -102,15 +102,12 @@ def test_a_full_arm_that_does_not_belong_beside_the_pairs_is_refused_by_name() -
 @pytest.mark.parametrize("replicates", [1, 2])
 def test_the_screen_warns_at_its_stated_rate_when_no_chunks_interact(replicates: int) -> None:
     alarms = [
-        bool(screen_interactions(world(seed, 100, replicates=replicates)[0], seed=seed, flips=199).warnings)
+        bool(screen_interactions(world(seed, 100, replicates=replicates)[0], seed=seed).warnings)
         for seed in range(SCREENS)
     ]
     bound = FOUR_SIGMA * math.sqrt(ALARM * (1 - ALARM) / SCREENS)
     assert np.mean(alarms) < ALARM + bound
-    eager = [
-        bool(screen_interactions(world(seed, 100)[0], seed=seed, flips=199, alarm_rate=0.5).warnings)
-        for seed in range(SCREENS // 4)
-    ]
+    eager = [screen_interactions(world(seed, 100)[0], seed=seed).p_K.min() <= 0.5 for seed in range(SCREENS // 4)]
     assert np.mean(eager) > ALARM + bound
 
 
@@ -125,13 +122,15 @@ def test_the_screen_names_the_pair_that_interacts_and_no_other() -> None:
 
 def test_the_screen_is_the_ridge_regression_of_its_definition() -> None:
     pairs, _ = world(6, 120, together=0.3)
-    got = screen_interactions(pairs, seed=0, penalty=7.0)
+    got = screen_interactions(pairs, seed=0)
     column = dict(zip(pairs.chunk_ids, pairs.design_NJ.T, strict=True))
     design = np.column_stack([pairs.design_NJ, *(column[a] * column[b] for a, b in got.pairs)])
-    shrink = np.diag([0.0] * 5 + [7.0] * 10)
-    want = np.linalg.solve(design.T @ design + shrink, design.T @ pairs.delta_N)[5:]
+    want, other = (
+        np.linalg.solve(design.T @ design + np.diag([0.0] * 5 + [penalty] * 10), design.T @ pairs.delta_N)[5:]
+        for penalty in (PENALTY, 7.0)
+    )
     np.testing.assert_allclose(got.gamma_K, want, 1e-9)
-    assert not np.allclose(screen_interactions(pairs, seed=0).gamma_K, want, 1e-3)
+    assert not np.allclose(got.gamma_K, other, 1e-3)
 
 
 def test_pairs_of_chunks_that_are_hardly_seen_together_are_not_screened_but_named() -> None:
@@ -150,6 +149,6 @@ def test_the_screen_keeps_its_rate_with_few_tasks_for_a_column() -> None:
     alarms = []
     for seed in range(SCREENS):
         pairs = pairs_of(shown_NJ, rng.normal(size=32).tolist(), names)
-        got = screen_interactions(pairs, seed=seed, flips=199)
+        got = screen_interactions(pairs, seed=seed)
         alarms.append(bool(got.warnings))
     assert np.mean(alarms) < ALARM + FOUR_SIGMA * math.sqrt(ALARM * (1 - ALARM) / SCREENS)

@@ -6,7 +6,7 @@ import pytest
 from method_records import tasks
 
 from intraskill.method.errors import SplitError
-from intraskill.method.gate.diagnostics.remeasure import QueryCount, audit_slice, require_online
+from intraskill.method.gate.diagnostics.remeasure import QueryCount, audit_slice
 
 
 def read(task_ids: Iterable[str], addresses: str = "xy") -> list[tuple[str, str]]:
@@ -41,9 +41,3 @@ def test_the_audit_slice_is_what_no_decision_has_read() -> None:
         audit_slice(audit, QueryCount().after(read(["task-0000", "task-0001"])))
     with pytest.raises(SplitError, match="there is no audit task"):
         audit_slice(validation, QueryCount())
-
-
-def test_an_online_decision_may_read_validation_tasks_only() -> None:
-    require_online(tasks(3))
-    with pytest.raises(SplitError, match="an online decision reads only skill_validation tasks"):
-        require_online([*tasks(3), *tasks(1, "audit")])

@@ -35,7 +35,8 @@ def test_shrinkage_predicts_the_published_fall_of_selected_chunks() -> None:
     assert found.remeasured[0] == pytest.approx(0.003)
     assert found.shrunk[0] == pytest.approx(0.003, abs=PUBLISHED_FALL)
     assert found.at_selection[0] != pytest.approx(0.003, abs=2 * PUBLISHED_FALL)
-    assert abs(found.surprise[0]) < 2 * found.surprise[1] < abs(found.fall[0])
+    fall, surprise = (found.remeasured[0] - mean for mean, _ in (found.at_selection, found.shrunk))
+    assert abs(surprise) < PUBLISHED_FALL < abs(fall)
     assert found.words().startswith("20 incumbents measured again one round later: +0.03")
 
 
@@ -53,9 +54,10 @@ def test_the_fall_of_useless_chunks_is_predicted_and_real_ones_do_not_surprise()
             rows += remeasurements([MeasuredRound(number, first, kept), MeasuredRound(number + 1, second, ())])
         found = winners_curse(rows)
         assert found is not None
-        assert abs(found.surprise[0]) < abs(found.fall[0]) / 2
-        assert found.fall[0] < -0.009
-        assert abs(found.fall[0]) > 3 * found.fall[1]
+        fall, surprise = (found.remeasured[0] - mean for mean, _ in (found.at_selection, found.shrunk))
+        assert abs(surprise) < abs(fall) / 2
+        assert fall < -0.009
+        assert abs(fall) > 3 * np.hypot(found.remeasured[1], found.at_selection[1])
 
 
 def test_a_row_pairs_a_chunk_s_two_measurements_and_skips_what_was_not_measured_again() -> None:
@@ -71,7 +73,7 @@ def test_a_row_pairs_a_chunk_s_two_measurements_and_skips_what_was_not_measured_
     found = winners_curse(rows)
     assert found is not None
     assert found.at_selection == (pytest.approx(0.035), pytest.approx(0.02 * 2**-0.5))
-    assert found.fall == (pytest.approx(-0.015), pytest.approx(np.hypot(0.02, 0.04) * 2**-0.5))
+    assert found.remeasured == (pytest.approx(0.02), pytest.approx(0.04 * 2**-0.5))
     gone = measured({"d": 0.2})
     assert remeasurements([MeasuredRound(4, before, ("a",)), MeasuredRound(5, gone, ("d",))]) == ()
 
@@ -93,7 +95,7 @@ def test_the_errors_of_one_gate_are_not_independent_and_their_standard_errors_sa
     joint_JJ = SE**2 * ((1.0 + OVERLAP) * np.eye(6) - OVERLAP)
     assert np.linalg.eigvalsh(joint_JJ).min() > 0.0
     rng = np.random.default_rng(3)
-    falls, nows, found, independent = [], [], None, None
+    thens, nows, found, independent = [], [], None, None
     for _ in range(REPEATS):
         noise_RJ = rng.multivariate_normal(np.zeros(6), joint_JJ, 4)
         gates = [
@@ -105,13 +107,13 @@ def test_the_errors_of_one_gate_are_not_independent_and_their_standard_errors_sa
         rows = remeasurements(gates)
         found, independent = winners_curse(rows, gates), winners_curse(rows)
         assert found is not None and independent is not None
-        falls.append(found.fall[0])
+        thens.append(found.at_selection[0])
         nows.append(found.remeasured[0])
     assert found is not None and independent is not None
     for values, pair, wrong in (
-        (falls, found.fall, independent.fall),
+        (thens, found.at_selection, independent.at_selection),
         (nows, found.remeasured, independent.remeasured),
     ):
         assert np.std(values) == pytest.approx(pair[1], rel=FOUR_SIGMA / (2 * REPEATS) ** 0.5)
         assert wrong[1] > 1.3 * pair[1]
-    assert found.surprise[1] < independent.surprise[1]
+    assert found.shrunk[1] < independent.shrunk[1]

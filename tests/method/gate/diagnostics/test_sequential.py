@@ -19,8 +19,9 @@ from intraskill.method.gate.diagnostics.sequential import (
     spending_bounds,
     spent,
 )
+from intraskill.method.gate.estimators import fit
 from intraskill.method.gate.power import GateDesign, standard_errors
-from intraskill.method.gate.regression import Contributions, fit_contributions
+from intraskill.method.gate.regression import Contributions
 
 NOMINAL = 0.05
 LOOKS = 40
@@ -34,7 +35,7 @@ def fitted(pairs: int, effects: Sequence[float], *, noise: float = 0.3, seed: in
     rng = np.random.default_rng(seed)
     design_NJ = rng.random((2000, len(effects))) < 0.5
     delta_N = design_NJ @ np.array(effects) + rng.normal(size=2000) * noise
-    return fit_contributions(pairs_of(design_NJ[:pairs].tolist(), delta_N[:pairs].tolist(), "abc"[: len(effects)]))
+    return fit(pairs_of(design_NJ[:pairs].tolist(), delta_N[:pairs].tolist(), "abc"[: len(effects)]))
 
 
 def test_the_boundary_is_robbins_normal_mixture() -> None:
@@ -118,7 +119,8 @@ def test_a_call_stands_even_if_later_intervals_would_not_make_it() -> None:
     clear, faint = fitted(200, (0.4, 0.0, 0.0)), fitted(400, (0.0, 0.0, 0.0), seed=2)
     state = look(look(Look(), clear, RULE), faint, RULE)
     assert state.calls[ids("a")[0]] is Call.HELPS
-    assert call_of(*state.intervals[ids("a")[0]], RULE.negligible) is not Call.HELPS
+    half = RULE.half_width(faint.se_J, 2)[0]
+    assert call_of(faint.beta_J[0] - half, faint.beta_J[0] + half, RULE.negligible) is not Call.HELPS
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from scipy.stats import t as student_t
 from intraskill.method.errors import ConfigError
 from intraskill.method.gate.designs import Design, plan_masks
 from intraskill.method.gate.diagnostics.slices import MIN_TASKS, fit_slices, register_slices
-from intraskill.method.gate.estimators import ancova, paired_ols
-from intraskill.method.gate.paired_validation import Pairs, pair_replicates
+from intraskill.method.gate.estimators import fit
+from intraskill.method.gate.pairs import Pairs, pair
 from intraskill.method.tasks import Task
 
 COLOURS = ("red", "green", "blue")
@@ -35,7 +35,7 @@ def world(panel: list[Task], effect: dict[str, float]) -> Pairs:
         scored(t, math.sin(i) + 0.1 * math.cos(5.0 * i) + effect[colour[t]] * (ids("a")[0] in plan[t][0]), plan[t][0])
         for i, t in enumerate(plan)
     ]
-    return pair_replicates(bare, masked, plan, ids("ab"))
+    return pair(bare, masked, plan, ids("ab"))
 
 
 def test_a_slice_has_the_contributions_of_its_own_tasks() -> None:
@@ -48,7 +48,7 @@ def test_a_slice_has_the_contributions_of_its_own_tasks() -> None:
         assert contributions is not None and abs(contributions.beta_J[0] - effect) < 4 * contributions.se_J[0]
         assert abs(contributions.beta_J[0] + effect) > 4 * contributions.se_J[0]
         own = [task.id for task in panel if task.features["colour"] == value]
-        assert contributions.se_J.tolist() == paired_ols(pairs.of_tasks(own)).se_J.tolist()
+        assert contributions.se_J.tolist() == fit(pairs.of_tasks(own)).se_J.tolist()
         assert contributions.num_pairs == found[value].num_tasks == 75
 
 
@@ -62,7 +62,7 @@ def test_a_slice_with_few_pairs_is_refused_by_count_and_one_that_cannot_be_fitte
     assert next(fit for fit in report.fits if fit.feature == "size").num_tasks == 40
     flat = [scored(t.id, 0.0) for t in panel]
     plan = plan_masks(skill("ab"), [], panel, Design(), seed=0, round_index=0)
-    same = pair_replicates(flat, [scored(t.id, 0.0, plan[t.id][0]) for t in panel], plan, ids("ab"))
+    same = pair(flat, [scored(t.id, 0.0, plan[t.id][0]) for t in panel], plan, ids("ab"))
     _, green, _ = fit_slices(same, register_slices(panel, ["colour"])).fits
     assert green.contributions is None and "differences R − B are 0" in green.refused
 
@@ -78,7 +78,7 @@ def test_the_number_of_intervals_is_named_and_simultaneous_ones_are_wider() -> N
     low, high = report.simultaneous(found)
     assert (low < found.low_J).all() and (high > found.high_J).all()
     np.testing.assert_allclose(high - found.beta_J, student_t.ppf(1 - 0.025 / 6, found.degrees) * found.se_J, 1e-9)
-    assert found.se_J.tolist() != ancova(pairs).se_J.tolist()
+    assert found.se_J.tolist() != fit(pairs, "ancova").se_J.tolist()
 
 
 def test_registered_slices_have_a_hash_and_unknown_features_are_refused() -> None:

@@ -19,10 +19,10 @@ from intraskill.environments.shopworld.search import SearchIndex
 from intraskill.environments.shopworld.task import ShopTask
 from intraskill.method.errors import ConfigError
 
-TASKS_PER_USER = (0.35, 0.30, 0.20, 0.15)  # one to four
+_TASKS_PER_USER = (0.35, 0.30, 0.20, 0.15)  # one to four
 ATTEMPTS = 40
-SAME_PRODUCT_ATTEMPTS = 3
-OPENABLE_WITHIN = 60  # three pages of 20: search, two turns, open, at most three options and buy are eight actions
+_SAME_PRODUCT_ATTEMPTS = 3
+_OPENABLE_WITHIN = 60  # three pages of 20: search, two turns, open, at most three options and buy are eight actions
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class _Market:
         tasks: list[ShopTask] = []
         user = 0
         while len(tasks) < self.size.tasks:
-            count = 1 + Draws(self.seed, "user", user).weighted(TASKS_PER_USER)
+            count = 1 + Draws(self.seed, "user", user).weighted(_TASKS_PER_USER)
             numbers = range(len(tasks), min(len(tasks) + count, self.size.tasks))
             tasks += self._tasks_of(user, numbers, wanted, spare)
             user += 1
@@ -126,7 +126,7 @@ class _Market:
         for attempt in range(ATTEMPTS):
             draws = Draws(self.seed, "task", number, attempt)
             first, spare = products
-            item = self.items[first if attempt < SAME_PRODUCT_ATTEMPTS else draws.pick(spare)]
+            item = self.items[first if attempt < _SAME_PRODUCT_ATTEMPTS else draws.pick(spare)]
             if item.noun.kind in taken:
                 continue
             wish = draw_wish(item, draws)
@@ -143,7 +143,7 @@ class _Market:
             budget_of(task.instruction) == budget_of(task.request) == stated
             and score(self.catalogue.by_id[goal.product_id], goal.options, goal)["r_success"] == 1.0
             and next(flaws_of(task, self.catalogue, self.index), None) is None
-            and goal.product_id in self.index.search(Oracle(goal).query, OPENABLE_WITHIN)
+            and goal.product_id in self.index.search(Oracle(goal).query, _OPENABLE_WITHIN)
         )
 
 

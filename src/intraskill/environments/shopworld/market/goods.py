@@ -11,12 +11,12 @@ from intraskill.environments.shopworld.market.draws import Draws
 from intraskill.environments.shopworld.market.words import Axis, Facet, Noun, Value, Words
 
 TRAP_RATE = 0.30
-TRAP_FACTOR = (1.5, 2.6)
+_TRAP_FACTOR = (1.5, 2.6)
 OTHER_WORDING_RATE = 0.45
-LISTED_RATE = 0.7
-AXES_WEIGHTS = (0.01, 0.73, 0.25, 0.01)  # none, one, two, three option axes
-FAMILY_SIZE = (4, 40)
-BRANDS_PER_DOMAIN = 20
+_LISTED_RATE = 0.7
+_AXES_WEIGHTS = (0.01, 0.73, 0.25, 0.01)  # none, one, two, three option axes
+_FAMILY_SIZE = (4, 40)
+_BRANDS_PER_DOMAIN = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def items_of_noun(words: Words, noun: Noun, brands: Sequence[str], quota: int, s
     while len(items) < quota:
         where = (noun.value.name, number)
         draws = Draws(seed, "family", *where)
-        low, high = FAMILY_SIZE
+        low, high = _FAMILY_SIZE
         size = min(round(low * (high / low) ** draws.number()), quota - len(items))
         family = _family(words, noun, brands, draws)
         last: Item | None = None
@@ -76,7 +76,7 @@ def items_of_noun(words: Words, noun: Noun, brands: Sequence[str], quota: int, s
 def brands_of_domains(words: Words, seed: int) -> list[list[str]]:
     """Return the brands of every domain; no brand stands in two."""
     order = Draws(seed, "brands").sample(words.brands, len(words.brands))
-    n = BRANDS_PER_DOMAIN
+    n = _BRANDS_PER_DOMAIN
     return [order[i * n : (i + 1) * n] for i in range(len(words.domains))]
 
 
@@ -106,7 +106,7 @@ def _family(words: Words, noun: Noun, brands: Sequence[str], draws: Draws) -> Fa
 
 def _family_axes(noun: Noun, words: Words, draws: Draws) -> tuple[Axis, ...]:
     """Draw the option axes; near-duplicates offer nearly the same values."""
-    count = draws.weighted(AXES_WEIGHTS)
+    count = draws.weighted(_AXES_WEIGHTS)
     chosen = [axis for axis in (*draws.sample(noun.axes, min(count, 2)), words.package)[:count]]
     axes = []
     for axis in (axis for axis in (*noun.axes, words.package) if axis in chosen):
@@ -121,7 +121,7 @@ def _member(family: Family, words: Words, product_id: str, draws: Draws) -> Item
     brand = draws.pick(family.brands)
     price = _shop_price(family.price * draws.between(0.75, 1.35), words)
     axes = {axis.name: _options(axis, axis is family.priced, price, words, draws) for axis in family.axes}
-    listed = [fact for fact in facts if draws.chance(LISTED_RATE)] or facts[:1]
+    listed = [fact for fact in facts if draws.chance(_LISTED_RATE)] or facts[:1]
     domain = words.domains[family.noun.domain]
     product = Product(
         id=product_id,
@@ -138,7 +138,7 @@ def _member(family: Family, words: Words, product_id: str, draws: Draws) -> Item
 
 def _trap(twin: Item, words: Words, product_id: str, draws: Draws) -> Item:
     """The same description under another title, at a price beyond the twin's likely budget."""
-    factor = draws.between(*TRAP_FACTOR)
+    factor = draws.between(*_TRAP_FACTOR)
     old = twin.product
     axes = {
         axis: tuple(replace(v, price=None if v.price is None else _shop_price(v.price * factor, words)) for v in values)

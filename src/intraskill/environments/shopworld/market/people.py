@@ -9,11 +9,11 @@ from intraskill.environments.shopworld.market.draws import Draws
 from intraskill.environments.shopworld.market.goods import Fact, Item, worded
 from intraskill.environments.shopworld.market.words import Axis, Noun, Value, Words
 
-ATTRIBUTE_WEIGHTS = (0.16, 0.26, 0.24, 0.15, 0.09, 0.06, 0.03, 0.02)  # two to nine goal attributes
-SOFT_WEIGHTS = (0.20, 0.40, 0.28, 0.12)  # one to four soft constraints
-BRAND_RATE = 0.44
+_ATTRIBUTE_WEIGHTS = (0.16, 0.26, 0.24, 0.15, 0.09, 0.06, 0.03, 0.02)  # two to nine goal attributes
+_SOFT_WEIGHTS = (0.20, 0.40, 0.28, 0.12)  # one to four soft constraints
+_BRAND_RATE = 0.44
 OTHER_WORDING_RATE = 0.45
-BUDGETS = (("about", 0.61), ("hard", 0.35), ("none", 0.04))
+_BUDGETS = (("about", 0.61), ("hard", 0.35), ("none", 0.04))
 MARGIN = (1.0, 1.12)
 CONFLICT_RATE = 0.25
 
@@ -61,14 +61,14 @@ class Wish:
 
 def draw_wish(item: Item, draws: Draws) -> Wish:
     """Draw what a user wants, such that this product satisfies it."""
-    count = 2 + draws.weighted(ATTRIBUTE_WEIGHTS)
-    wants = [Want("brand", Value(item.product.brand))] if draws.chance(BRAND_RATE) else []
+    count = 2 + draws.weighted(_ATTRIBUTE_WEIGHTS)
+    wants = [Want("brand", Value(item.product.brand))] if draws.chance(_BRAND_RATE) else []
     facts = draws.sample(item.facts, count - len(wants))
     wants += [Want(fact.facet.kind if fact.facet else "feature", fact.value, fact=fact) for fact in facts]
     options = {axis: draws.pick(values).value for axis, values in item.product.axes.items()}
     wants += [Want("option", Value(options[axis.name]), axis=axis) for axis in item.axes]
     wants = _soften(wants, draws)
-    kind = BUDGETS[draws.weighted([weight for _, weight in BUDGETS])][0]
+    kind = _BUDGETS[draws.weighted([weight for _, weight in _BUDGETS])][0]
     price = item.product.price_of(options) * draws.between(*MARGIN)
     number = math.ceil(price / 1.1) if kind == "about" else math.ceil(price)
     budget = {"about": round(number * 1.1, 2), "hard": float(number), "none": None}[kind]
@@ -78,7 +78,7 @@ def draw_wish(item: Item, draws: Draws) -> Wish:
 
 def _soften(wants: list[Want], draws: Draws) -> list[Want]:
     """Make one to four constraints soft; at least one attribute stays in the short request."""
-    count = 1 + draws.weighted(SOFT_WEIGHTS)
+    count = 1 + draws.weighted(_SOFT_WEIGHTS)
     attributes = [i for i, want in enumerate(wants) if want.kind != "option"]
     stays = draws.pick(attributes)
     candidates = [i for i in range(len(wants)) if i != stays]
@@ -149,8 +149,8 @@ def _budget(wish: Wish, words: Words, draws: Draws) -> list[str]:
 YOUNGEST, OLDEST = 19, 73
 USUAL_STEP = 10
 USUAL_LOW, USUAL_HIGH = (0.2, 0.6), (1.0, 1.6)  # a request may name a range that begins at 0.6 of its number
-IRRELEVANT = (2, 4)
-HISTORY_RATE = 0.3
+_IRRELEVANT = (2, 4)
+_HISTORY_RATE = 0.3
 SECTIONS = ("searches", "purchases", "brand", "material", "color", "size", "style", "function")
 _STYLE_KINDS = ("style", "pattern", "finish", "fit", "shape", "texture")
 
@@ -167,7 +167,7 @@ def write_persona(wishes: Sequence[Wish], words: Words, draws: Draws) -> str:
     told += [(wish.item.noun, wish.conflict) for wish in wishes if wish.conflict is not None]
     own = {wish.item.noun.kind for wish in wishes}
     told += [
-        _irrelevant(words, own, draws) for _ in range(IRRELEVANT[0] + draws.below(IRRELEVANT[1] - IRRELEVANT[0] + 1))
+        _irrelevant(words, own, draws) for _ in range(_IRRELEVANT[0] + draws.below(_IRRELEVANT[1] - _IRRELEVANT[0] + 1))
     ]
     for noun, want in draws.sample(told, len(told)):
         section, line = _line(noun, want, words, draws)
@@ -183,7 +183,7 @@ def write_persona(wishes: Sequence[Wish], words: Words, draws: Draws) -> str:
     return "\n".join(document)
 
 
-def section_of(want: Want) -> str:
+def _section_of(want: Want) -> str:
     """Return the heading under which a preference stands."""
     if want.axis is not None:
         return "color" if want.axis.is_color else "size"
@@ -193,9 +193,9 @@ def section_of(want: Want) -> str:
 
 
 def _line(noun: Noun, want: Want, words: Words, draws: Draws) -> tuple[str, str]:
-    phrases, section = words.phrases["persona"], section_of(want)
+    phrases, section = words.phrases["persona"], _section_of(want)
     value, count = want.value.name, 3 + draws.below(6)
-    if draws.chance(HISTORY_RATE) and section != "size":
+    if draws.chance(_HISTORY_RATE) and section != "size":
         if section == "brand":
             return "purchases", draws.pick(phrases["bought"]).format(brand=value, noun=noun.value.name, count=count)
         return "searches", draws.pick(phrases["searched"]).format(value=value, noun=noun.value.name, count=count)

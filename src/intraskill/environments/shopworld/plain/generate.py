@@ -85,7 +85,7 @@ DOMAINS = (
     ),
 )
 
-TRIVIA = (
+_TRIVIA = (
     "keeps two cats", "cooks on sundays", "reads long novels", "lives near a park", "plays chess",
     "rides a bike", "hosts small dinners", "likes old films", "grows tomatoes", "travels by train",
 )  # fmt: skip
@@ -143,7 +143,7 @@ def _persona(text: TaskText, seed: int, number: int) -> str:
         lines.append(f"wears {text.options['size']}")
     if text.conflict:
         lines.append(f"often picks {_other_color(text, seed, number)}")
-    trivia = shuffled(TRIVIA, seed, "trivia", number)
+    trivia = shuffled(_TRIVIA, seed, "trivia", number)
     lines += trivia[: 1 + int(uniform(seed, "trivia-count", number) * 2)]
     return "Profile: " + "; ".join(shuffled(lines, seed, "persona-order", number)) + "."
 
@@ -186,7 +186,7 @@ def generate(preset: str, seed: int) -> tuple[Catalogue, tuple[ShopTask, ...]]:
     catalogue = Catalogue(products)
     order = shuffled([product.id for product in products], seed, "targets")
     targets = itertools.islice(itertools.cycle(order), size.tasks)
-    return catalogue, tuple(_task(seed, i, catalogue.by_id[target], catalogue) for i, target in enumerate(targets))
+    return catalogue, tuple(_task(seed, i, catalogue.by_id[target]) for i, target in enumerate(targets))
 
 
 def _product_ids(seed: int) -> Iterator[str]:
@@ -251,7 +251,7 @@ def _axes(
     return axes
 
 
-def _task(seed: int, number: int, product: Product, catalogue: Catalogue) -> ShopTask:
+def _task(seed: int, number: int, product: Product) -> ShopTask:
     where = ("task", number)
     facets = shuffled(product.attributes[:3], seed, "facets", *where)
     asked = facets[: 1 + int(uniform(seed, "asked", *where) * 2)]

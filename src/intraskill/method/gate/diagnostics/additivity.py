@@ -20,7 +20,7 @@ import numpy as np
 from intraskill.method.errors import ConfigError, offenders
 from intraskill.method.gate.intervals import Interval, require_two, t_quantile
 from intraskill.method.gate.pairs import MAIN_PART, Pairs, Scored, Vector, audit_shown_arm
-from intraskill.method.gate.regression import Regression
+from intraskill.method.gate.regression import factorize, least_squares, left_out_shifts
 from intraskill.method.skill.skill import Visible
 
 
@@ -59,7 +59,7 @@ def additivity_gap(pairs: Pairs, full: Iterable[Scored], shown: Visible) -> Addi
         PairingError: for a rollout that does not belong beside the pairs.
         ConfigError: for a chunk that the gate did not estimate.
         TooFewTasksError: if fewer than two tasks have a full run.
-        RankDeficientError: as `intraskill.method.gate.regression.fit_contributions`.
+        RankDeficientError: as `intraskill.method.gate.regression.factorize`.
     """
     if unknown := sorted(shown - set(pairs.chunk_ids)):
         raise ConfigError(f"the gate estimates no contribution of these chunks, {offenders(unknown)}; show its own")
@@ -73,12 +73,10 @@ def additivity_gap(pairs: Pairs, full: Iterable[Scored], shown: Visible) -> Addi
     effect_G = np.array([np.mean(rewards[t]) - bare[t] if t in rewards else np.nan for t in task_ids])
     measured = float(np.nanmean(effect_G))
     moved_G = np.nan_to_num((effect_G - measured) / (len(rewards) - 1))
-    model = Regression(
-        "paired_ols", pairs.task_ids, pairs.chunk_ids, pairs.design_NJ, {MAIN_PART: pairs.delta_N}, covariance="CR3"
-    )
-    _, fit = model.fits()[MAIN_PART]
+    basis = factorize(pairs.design_NJ, pairs.chunk_ids, pairs.task_ids)
+    fit = least_squares(basis, pairs.delta_N)
     chosen_J = np.array([chunk_id in shown for chunk_id in pairs.chunk_ids], dtype=float)
-    predicted, summed_G = float(fit.beta_P @ chosen_J), fit.shift_GP @ chosen_J
+    predicted, summed_G = float(fit.beta_P @ chosen_J), left_out_shifts(basis, fit.residual_N) @ chosen_J
     degrees = min(fit.degrees, len(rewards) - 1)
     return AdditivityGap(
         predicted=_interval(predicted, summed_G, fit.degrees, len(task_ids)),

@@ -93,7 +93,6 @@ CHINESE = (
 
 _IDEOGRAPH = re.compile(r"[\u3400-\u9fff]")
 _WIDE = re.compile(r"[\u3000-\u303f\u3400-\u9fff\uff00-\uffef]")  # ideographs and their punctuation
-_SENTENCES = frozenset(ENGLISH) | frozenset(CHINESE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,16 +139,6 @@ def placebo_chunks(skill: Skill, count: int, seed: int) -> tuple[Chunk, ...]:
 def with_placebos(pool_skill: Skill, placebos: Collection[Chunk]) -> Skill:
     """Return the pool with placebos at its end; they are slots of their own."""
     return Skill(pool_skill.preamble, (*pool_skill.chunks, *placebos))
-
-
-def is_placebo(chunk: Chunk) -> bool:
-    """Whether a chunk is made of nothing but neutral sentences; it needs no mark beside its text."""
-    return chunk.title in TITLES and bool(chunk.body) and all(line in _SENTENCES for line in chunk.body.split("\n"))
-
-
-def placebo_ids(skill: Skill) -> frozenset[ChunkId]:
-    """Return the ids of a pool's placebos: never eligible for admission."""
-    return frozenset(chunk.id for chunk in skill.chunks if is_placebo(chunk))
 
 
 def empirical_null(contributions: Contributions, placebos: Collection[ChunkId]) -> EmpiricalNull | None:

@@ -18,7 +18,7 @@ from intraskill.method.errors import EditError, SplitError, counted, offenders
 from intraskill.method.gate.regression import Contributions
 from intraskill.method.gate.shrinkage import shrink
 from intraskill.method.skill.skill import ChunkId
-from intraskill.method.tasks import Task, require_split
+from intraskill.method.tasks import Task
 
 Reward = tuple[str, str]
 """Task of a rollout, and an address that no other rollout of this task has."""
@@ -79,15 +79,6 @@ def audit_slice(tasks: Sequence[Task], consulted: QueryCount) -> tuple[Task, ...
     return found
 
 
-def require_online(tasks: Sequence[Task]) -> None:
-    """Refuse to let an online decision read anything but skill-validation tasks.
-
-    Raises:
-        SplitError: naming the offenders.
-    """
-    require_split(tasks, "skill_validation", "an online decision")
-
-
 @dataclass(frozen=True, slots=True)
 class MeasuredRound:
     """One gate of a run.
@@ -137,16 +128,12 @@ class WinnersCurse:
         at_selection: mean β̂ at selection.
         shrunk: mean shrunk value at selection: the prediction.
         remeasured: mean β̂ one round later.
-        fall: remeasured − at_selection.
-        surprise: remeasured − shrunk; far from 0, the chunks themselves have changed.
     """
 
     count: int
     at_selection: tuple[float, float]
     shrunk: tuple[float, float]
     remeasured: tuple[float, float]
-    fall: tuple[float, float]
-    surprise: tuple[float, float]
 
     def words(self) -> str:
         """Say it in one sentence."""
@@ -202,41 +189,33 @@ def winners_curse(rows: Sequence[Remeasurement], rounds: Sequence[MeasuredRound]
     # The shrunk value passes on the share b of the selecting gate's error; what else its SD holds is the prior's.
     share = [min(1.0, (row.sd_shrunk / row.se_at_selection) ** 2) if row.se_at_selection else 1.0 for row in rows]
     rest = sum(row.sd_shrunk**2 - (b * row.se_at_selection) ** 2 for row, b in zip(rows, share, strict=True))
-    ones, none = [1.0] * count, [0.0] * count
-
-    def error(selected: Sequence[float], again: Sequence[float], further: float = 0.0) -> float:
-        return math.sqrt(_variance(rows, rounds, selected, again) + max(further, 0.0)) / count
-
+    of_gate = {one.index: one.contributions for one in rounds}
+    following = {before.index: after.index for before, after in zip(rounds, rounds[1:], strict=False)}
+    first = [(row.selected_in, row.chunk_id, row.se_at_selection) for row in rows]
+    second = [(following.get(row.selected_in), row.chunk_id, row.se_remeasured) for row in rows]
+    ones = [1.0] * count
     return WinnersCurse(
         count,
-        (then, error(ones, none)),
-        (guess, error(share, none, rest)),
-        (now, error(none, ones)),
-        fall=(now - then, error([-1.0] * count, ones)),
-        surprise=(now - guess, error([-b for b in share], ones, rest)),
+        (then, math.sqrt(_variance(of_gate, first, ones)) / count),
+        (guess, math.sqrt(_variance(of_gate, first, share) + max(rest, 0.0)) / count),
+        (now, math.sqrt(_variance(of_gate, second, ones)) / count),
     )
 
 
 def _variance(
-    rows: Sequence[Remeasurement], rounds: Sequence[MeasuredRound], selected: Sequence[float], again: Sequence[float]
+    of_gate: Mapping[int, Contributions],
+    measured: Sequence[tuple[int | None, ChunkId, float]],
+    weights: Sequence[float],
 ) -> float:
-    """Return the variance of Σ selected · β̂ at selection + again · β̂ one round later."""
-    found = {one.index: one.contributions for one in rounds}
-    following = {before.index: after.index for before, after in zip(rounds, rounds[1:], strict=False)}
-    weights: dict[int, dict[ChunkId, float]] = {}
+    """Return the variance of Σ weight · β̂ over measurements, each with its gate, chunk and standard error."""
     total = 0.0
-    for row, first, second in zip(rows, selected, again, strict=True):
-        sides = (
-            (row.selected_in, first, row.se_at_selection),
-            (following.get(row.selected_in), second, row.se_remeasured),
-        )
-        for gate, weight, se in sides:
-            if gate is None or gate not in found or found[gate].covariance_JJ is None:
-                total += (weight * se) ** 2
-                continue
-            of_gate = weights.setdefault(gate, {})
-            of_gate[row.chunk_id] = of_gate.get(row.chunk_id, 0.0) + weight
-    for gate, of_gate in weights.items():
-        weight_J = np.array([of_gate.get(chunk_id, 0.0) for chunk_id in found[gate].chunk_ids])
-        total += float(weight_J @ found[gate].covariance_JJ @ weight_J)
+    joint: dict[int, dict[ChunkId, float]] = {}
+    for (gate, chunk_id, se), weight in zip(measured, weights, strict=True):
+        if gate is None or gate not in of_gate or of_gate[gate].covariance_JJ is None:
+            total += (weight * se) ** 2
+        else:
+            joint.setdefault(gate, {})[chunk_id] = weight
+    for gate, by_chunk in joint.items():
+        weight_J = np.array([by_chunk.get(chunk_id, 0.0) for chunk_id in of_gate[gate].chunk_ids])
+        total += float(weight_J @ of_gate[gate].covariance_JJ @ weight_J)
     return total

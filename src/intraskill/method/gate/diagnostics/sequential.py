@@ -27,7 +27,7 @@ from intraskill.method.gate.regression import Contributions
 from intraskill.method.skill.skill import ChunkId
 
 Vector = NDArray[np.float64]
-GRID = 401
+_GRID = 401
 _NORMAL = NormalDist()
 
 
@@ -55,7 +55,7 @@ def spending_bounds(looks: tuple[int, ...], error: float) -> tuple[float, ...]:
         budget = spent(share, error) - (spent(before, error) if before else 0.0)
         edge = _edge(score, density, step, budget)
         bounds.append(edge / share**0.5)
-        fresh = np.linspace(-edge, edge, GRID)
+        fresh = np.linspace(-edge, edge, _GRID)
         kernel = np.exp(-0.5 * np.square((fresh[:, None] - score[None, :]) / step)) / (step * (2 * np.pi) ** 0.5)
         density = (kernel @ density) * _simpson(edge)
         score, before = fresh, share
@@ -80,9 +80,9 @@ def _edge(score: Vector, mass: Vector, step: float, budget: float) -> float:
 
 
 def _simpson(edge: float) -> Vector:
-    weights = np.ones(GRID)
+    weights = np.ones(_GRID)
     weights[1:-1:2], weights[2:-1:2] = 4.0, 2.0
-    return np.asarray(weights * (2.0 * edge / (GRID - 1) / 3.0))
+    return np.asarray(weights * (2.0 * edge / (_GRID - 1) / 3.0))
 
 
 Boundary: TypeAlias = Literal["mixture", "spending"]
@@ -173,7 +173,6 @@ class Look:
         calls: chunks that are decided, and how.
         decided_at: pairs at which each was decided.
         undecided: the others, in pool order.
-        intervals: always-valid interval of every chunk at this look.
     """
 
     pairs: int = 0
@@ -181,7 +180,6 @@ class Look:
     calls: Mapping[ChunkId, Call] = field(default_factory=dict)
     decided_at: Mapping[ChunkId, int] = field(default_factory=dict)
     undecided: tuple[ChunkId, ...] = ()
-    intervals: Mapping[ChunkId, tuple[float, float]] = field(default_factory=dict)
 
     def stops(self, rule: SequentialRule) -> bool:
         """Whether every chunk is decided or the budget is spent."""
@@ -220,9 +218,11 @@ def look(previous: Look, contributions: Contributions, rule: SequentialRule) -> 
         raise PairingError("the pool changed between two looks; a sequential gate keeps its chunks until it stops")
     half_J = rule.half_width(contributions.se_J, previous.number + 1)
     low_J, high_J = contributions.beta_J - half_J, contributions.beta_J + half_J
-    intervals = dict(zip(ids, zip(low_J.tolist(), high_J.tolist(), strict=True), strict=True))
-    found = {chunk_id: call_of(*interval, rule.negligible) for chunk_id, interval in intervals.items()}
-    fresh = {chunk_id: call for chunk_id, call in found.items() if call is not None and chunk_id not in previous.calls}
+    calls = {
+        chunk_id: call_of(low, high, rule.negligible)
+        for chunk_id, low, high in zip(ids, low_J.tolist(), high_J.tolist(), strict=True)
+    }
+    fresh = {chunk_id: call for chunk_id, call in calls.items() if call is not None and chunk_id not in previous.calls}
     return replace(
         previous,
         pairs=contributions.num_pairs,
@@ -230,7 +230,6 @@ def look(previous: Look, contributions: Contributions, rule: SequentialRule) -> 
         calls={**previous.calls, **fresh},
         decided_at={**previous.decided_at, **dict.fromkeys(fresh, contributions.num_pairs)},
         undecided=tuple(chunk_id for chunk_id in ids if chunk_id not in fresh and chunk_id not in previous.calls),
-        intervals=intervals,
     )
 
 

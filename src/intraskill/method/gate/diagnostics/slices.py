@@ -17,7 +17,7 @@ from intraskill.method.randomness import content_hash
 from intraskill.method.tasks import Task
 
 MIN_TASKS = 30
-MIN_TASKS_PER_CHUNK = 5
+_MIN_TASKS_PER_CHUNK = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,9 @@ class SliceReport:
 
     Attributes:
         fits: every registered slice, fitted or refused.
-        slices_hash: of the registered slices.
     """
 
     fits: tuple[SliceFit, ...]
-    slices_hash: str
 
     @property
     def num_intervals(self) -> int:
@@ -114,7 +112,7 @@ def register_slices(tasks: Sequence[Task], features: Sequence[str]) -> Slices:
 def fit_slices(pairs: Pairs, slices: Slices, estimator: Estimator = "paired_ols") -> SliceReport:
     """Fit the contributions of every registered slice.
 
-    A slice needs `MIN_TASKS` paired tasks, and `MIN_TASKS_PER_CHUNK` for every chunk; fewer are refused by name.
+    A slice needs `MIN_TASKS` paired tasks, and `_MIN_TASKS_PER_CHUNK` for every chunk; fewer are refused by name.
 
     Raises:
         ConfigError: for ``covariate``, whose columns have no place here.
@@ -124,11 +122,11 @@ def fit_slices(pairs: Pairs, slices: Slices, estimator: Estimator = "paired_ols"
     for feature, by_value in slices.tasks.items():
         for value, task_ids in by_value.items():
             fits.append(_fit_slice(pairs, (feature, value), paired.intersection(task_ids), estimator))
-    return SliceReport(tuple(fits), slices.hash)
+    return SliceReport(tuple(fits))
 
 
 def _fit_slice(pairs: Pairs, name: tuple[str, str], tasks: set[str], estimator: Estimator) -> SliceFit:
-    needed = max(MIN_TASKS, MIN_TASKS_PER_CHUNK * len(pairs.chunk_ids))
+    needed = max(MIN_TASKS, _MIN_TASKS_PER_CHUNK * len(pairs.chunk_ids))
     if len(tasks) < needed:
         reason = f"{len(tasks)} paired tasks, {needed} needed for {len(pairs.chunk_ids)} chunks"
         return SliceFit(*name, len(tasks), None, reason)

@@ -1,4 +1,4 @@
-"""Each analyst's prompt against recorded answers, good and bad, over HTTP; live trials run in a real ShopWorld."""
+"""Each proposer's prompt against recorded answers, good and bad, over HTTP; live trials run in a real ShopWorld."""
 
 import json
 from types import SimpleNamespace
@@ -15,11 +15,11 @@ from intraskill.method.rollouts import Turn
 from intraskill.method.skill.proposals import Proposal
 from intraskill.method.skill.skill import Chunk, Skill
 from intraskill.proposers.analysis_records import describe
-from intraskill.proposers.llm import FailureAnalyst, LiveTrial, LlmAnalyst, analyse_success
+from intraskill.proposers.llm import FailureAnalyst, LiveTrial, LlmProposer, analyse_success
 from intraskill.proposers.proposal_filter import Memory, ProposalFilter
 from intraskill.proposers.reduce import LlmReducer
 from intraskill.proposers.schema import OPS, load_prompts
-from intraskill.proposers.trace2skill import harvest_edits
+from intraskill.proposers.trace2skill import propose_batch
 
 EMPTY = Skill("Advice.")
 ENGLISH = load_prompts("en")
@@ -177,19 +177,19 @@ def test_the_whole_pass_leaves_one_record_per_call_with_every_fate(world, failur
         "## Inputs": [twin],
     }
     with serving(answers) as (records, url):
-        analyst = LlmAnalyst(client(url, tmp_path), ENGLISH, world)
-        harvest = harvest_edits([*failed, solved], EMPTY, analyst, LeakFilter(), limit=16)
+        proposer = LlmProposer(client(url, tmp_path), ENGLISH, world)
+        batch = propose_batch([*failed, solved], EMPTY, proposer, LeakFilter(), limit=16)
         asked = len(records.requests)
-        shuffled = harvest_edits([solved, *failed[::-1]], EMPTY, analyst, LeakFilter(), limit=16)
-        assert shuffled == harvest and len(records.requests) == asked, "a resumed pass pays for no call again"
-    (united,) = harvest.proposals
-    by_kind = {record.kind: record for record in harvest.records if record.proposals}
+        shuffled = propose_batch([solved, *failed[::-1]], EMPTY, proposer, LeakFilter(), limit=16)
+        assert shuffled == batch and len(records.requests) == asked, "a resumed pass pays for no call again"
+    (united,) = batch.proposals
+    by_kind = {record.kind: record for record in batch.records if record.proposals}
     assert set(united.support) == {by_kind["success"].rollout_id, by_kind["failure"].rollout_id}
     assert set(united.calls) == {by_kind[kind].id for kind in ("success", "failure", "reduce")}
-    fates = {(record.kind, record.outcome): [one.fate for one in record.proposals] for record in harvest.records}
+    fates = {(record.kind, record.outcome): [one.fate for one in record.proposals] for record in batch.records}
     assert fates[("failure", "fix_failed")] == [] and fates[("failure", "proposed")] == ["to_gate"]
-    assert {one.edit_id for r in harvest.records for one in r.proposals} == {united.to_edit().id}
-    assert harvest.counts["fix_failed"] == 1 and harvest.counts["merged_level_1"] == 1 and harvest.counts["mapped"] == 2
+    assert {one.edit_id for r in batch.records for one in r.proposals} == {united.to_edit().id}
+    assert batch.counts["fix_failed"] == 1 and batch.counts["merged_level_1"] == 1 and batch.counts["mapped"] == 2
 
 
 def test_a_leaking_proposal_reaches_no_other_prompt(world, failures, tmp_path):
@@ -212,13 +212,11 @@ def test_a_leaking_proposal_reaches_no_other_prompt(world, failures, tmp_path):
         "## Inputs": [{"outputs": []}],
     }
     with serving(answers) as (records, url):
-        harvest = harvest_edits(
-            solved, EMPTY, LlmAnalyst(client(url, tmp_path), ENGLISH, world), LeakFilter(), limit=16
-        )
-    assert {p.chunks[0].title for p in harvest.proposals} == {"Good", "Fine"}
-    assert harvest.counts["rejected_by_firewall"] == 2, "one for its text, one for its reason"
+        batch = propose_batch(solved, EMPTY, LlmProposer(client(url, tmp_path), ENGLISH, world), LeakFilter(), limit=16)
+    assert {p.chunks[0].title for p in batch.proposals} == {"Good", "Fine"}
+    assert batch.counts["rejected_by_firewall"] == 2, "one for its text, one for its reason"
     assert "Compare the first results." in records.asked and evil not in records.asked
-    assert [one.fate for r in harvest.records for one in r.proposals if one.proposal.chunks[0].title == "Evil"] == [
+    assert [one.fate for r in batch.records for one in r.proposals if one.proposal.chunks[0].title == "Evil"] == [
         "rejected_by_firewall"
     ]
 
@@ -236,7 +234,7 @@ def test_failures_are_read_first_within_the_budget(world, tmp_path):
     solved = rollout("Find a mug.", [Turn("p", "a", "search", "mug", "executed")], SOLVED, task_id="t0")
     answers = {"Find a red mug.": [{"responsible_action": 1, "diagnosis": "d", "fix": "f"}]}
     with serving(answers) as (_, url):
-        analysis = LlmAnalyst(client(url, tmp_path), ENGLISH, world, max_calls=1).analyse([solved, failed], EMPTY)
+        analysis = LlmProposer(client(url, tmp_path), ENGLISH, world, max_calls=1).analyse([solved, failed], EMPTY)
     assert analysis.counts["over_budget"] == 1 and analysis.records[0].kind == "failure"
     assert analysis.records[0].outcome == "no_trial", "this world does not have the task"
 

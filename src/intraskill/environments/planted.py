@@ -5,17 +5,21 @@ The success probability of an episode on task i with visible set v, at absorbed 
     p = base_i + drift · steps + Σ_j e_ij · (a_j + (1 − a_j) · 1[j ∈ v]) + Σ_{(j,k) ⊆ v} w_jk        clipped to [0, 1]
 
 Training moves a_j from 0 to 1, so that a chunk's true contribution ``e_j · (1 − a_j)`` fades while the bare reward
-gains what it lost: internalisation (method §8.3) with every quantity known.
+gains what it lost: internalisation (method §8.3) with every quantity known. The a_j are the weights of its learner.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import fmean
+from typing import Any
 
+from intraskill.config.config import Config
 from intraskill.environments.protocol import Opening, Outcome, ToolSpec
-from intraskill.method.errors import ConfigError, SplitError, offenders
+from intraskill.method.errors import CheckpointError, ConfigError, SplitError, offenders
 from intraskill.method.randomness import content_hash, uniform
-from intraskill.method.rollouts import Rollout
+from intraskill.method.rollouts import Episode, GroupResult, Rollout, Turn
 from intraskill.method.skill.edits import Edit
 from intraskill.method.skill.proposals import Proposal
 from intraskill.method.skill.skill import Chunk, ChunkId, Skill, Visible
@@ -30,7 +34,7 @@ class PlantedChunk:
         title: its title; the body follows from it.
         effect: change of the success probability on the tasks where it acts.
         reach: share of tasks where it acts, in (0, 1].
-        missing: absent from the draft skill; an analyst may find it.
+        missing: absent from the draft skill; a proposer may find it.
         replaces: title of the draft chunk that it would rewrite; only for a missing one.
     """
 
@@ -52,7 +56,7 @@ class PlantedChunk:
 
 @dataclass(frozen=True, slots=True)
 class PlantedEdit:
-    """An edit that an analyst may find while the skill holds what it removes and lacks what it adds.
+    """An edit that a proposer may find while the skill holds what it removes and lacks what it adds.
 
     Attributes:
         removes: titles of chunks that it takes out.
@@ -69,7 +73,7 @@ class PlantedEdit:
             raise ConfigError(f"a planted edit removes something; a missing chunk alone is an ADD, got {self.adds}")
 
 
-DEFAULT_CHUNKS = (
+_DEFAULT_CHUNKS = (
     PlantedChunk("Read the whole request", 0.20),
     PlantedChunk("Compare before choosing", 0.15),
     PlantedChunk("Greet the catalogue", 0.0),
@@ -78,7 +82,7 @@ DEFAULT_CHUNKS = (
     PlantedChunk("Check every option", 0.20, missing=True),
     PlantedChunk("Convert prices first", 0.10, missing=True, replaces="Prefer round prices"),
 )
-DEFAULT_TASKS: Mapping[str, int] = {"train": 200, "skill_validation": 400, "model_dev": 100, "audit": 100, "test": 200}
+_DEFAULT_TASKS: Mapping[str, int] = {"train": 200, "skill_validation": 400, "model_dev": 100, "audit": 100, "test": 200}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +101,15 @@ class PlantedWorld:
         learning_rate: share of what is left that one step absorbs of a chunk whose every sibling succeeds.
         drift: change of every success probability per training step.
         fault_rate: share of episodes that break technically.
-        edits: MERGE, SPLIT, DELETE and further REWRITE that an analyst may find; mappings do too.
+        edits: MERGE, SPLIT, DELETE and further REWRITE that a proposer may find; mappings do too.
     """
 
     seed: int = 0
-    tasks_per_split: Mapping[str, int] = field(default_factory=lambda: dict(DEFAULT_TASKS))
+    tasks_per_split: Mapping[str, int] = field(default_factory=lambda: dict(_DEFAULT_TASKS))
     baseline: float = 0.25
     spread: float = 0.10
     grades: int = 1
-    chunks: tuple[PlantedChunk, ...] = DEFAULT_CHUNKS
+    chunks: tuple[PlantedChunk, ...] = _DEFAULT_CHUNKS
     interactions: tuple[tuple[str, str, float], ...] = ()
     broken: float = 0.0
     learning_rate: float = 0.05
@@ -161,6 +165,11 @@ class PlantedWorld:
         """Return a new single-use session."""
         return PlantedSession(self)
 
+    def learner(self, config: Config) -> "PlantedLearner":
+        """Return who acts and learns here; no policy of the config has a part in it."""
+        del config
+        return PlantedLearner(self)
+
     def solvable(self, task_id: str) -> bool:
         """Whether the task can pay at all."""
         return self.broken == 0.0 or uniform(self.seed, "broken", task_id) >= self.broken
@@ -204,7 +213,7 @@ class PlantedWorld:
         return not self.interactions and not self.broken and low >= -1e-12 and high <= 1.0 + 1e-12
 
     def propose(self, rollouts: Sequence[Rollout], skill: Skill) -> tuple[Proposal, ...]:
-        """Act as analyst: an empty skill gets the draft; a failure reveals every missing chunk and edit that would fit.
+        """Propose: the draft for an empty skill; after a failure every missing chunk and edit that would fit.
 
         A missing chunk with ``replaces`` comes as a REWRITE while its target is in the skill, the others as ADD.
         """
@@ -269,14 +278,107 @@ class PlantedSession:
         if not 0.0 <= reward <= 1.0:
             return Outcome("Say a number from 0 to 1.", {}, "unavailable_action", "", "", done=False)
         self._state = "over"
-        return Outcome("Over.", {}, "executed", "earn", action, True, reward, parts_of(reward), "purchase")
+        return Outcome("Over.", {}, "executed", "earn", action, True, reward, _parts_of(reward), "purchase")
 
     def terminate(self, reason: str) -> Outcome:
         """End the episode without a reward."""
         self._state = "over"
-        return Outcome("Over.", {}, "executed", "", "", True, 0.0, parts_of(0.0), reason)
+        return Outcome("Over.", {}, "executed", "", "", True, 0.0, _parts_of(0.0), reason)
 
 
-def parts_of(reward: float) -> dict[str, float]:
+def _parts_of(reward: float) -> dict[str, float]:
     """Return the reward components of a finished episode."""
     return {"r_strict": reward, "r_half": reward / 2.0}
+
+
+_STATE_FILE = "planted_state.json"
+
+
+class PlantedLearner:
+    """Acts and learns in a planted world; an `intraskill.rl.learner.Learner`. Its weights are the a_j."""
+
+    def __init__(self, world: PlantedWorld) -> None:
+        self.world = world
+        self.absorbed: dict[ChunkId, float] = dict.fromkeys(world.by_id, 0.0)
+        self.steps = 0
+
+    @property
+    def checkpoint(self) -> str:
+        """Hash of the state."""
+        return content_hash("planted", self.world.version, self.absorbed, self.steps)
+
+    @property
+    def conditions(self) -> dict[str, str]:
+        """What a fair comparison holds fixed."""
+        return {"sampling": "planted", "prompt": "planted", "environment": self.world.version}
+
+    def run(self, episodes: Sequence[Episode]) -> tuple[Rollout, ...]:
+        """Draw the reward of every episode from its own seed."""
+        checkpoint = self.checkpoint
+        return tuple(self._play(episode, checkpoint) for episode in episodes)
+
+    def _play(self, episode: Episode, checkpoint: str) -> Rollout:
+        p = self.world.success_probability(episode.task.id, episode.visible, self.absorbed, self.steps)
+        broke = uniform(episode.seed, "fault") < self.world.fault_rate
+        grades = self.world.grades
+        reward = fmean(float(uniform(episode.seed, "outcome", grade) < p) for grade in range(grades))
+        context = int(content_hash(episode.task.id, sorted(episode.visible)), 16) % 2**31
+        return Rollout(
+            task_id=episode.task.id,
+            visible=episode.visible,
+            checkpoint=checkpoint,
+            sample=episode.sample,
+            prompt_ids=(context,),
+            token_ids=(round(reward * grades),),
+            loss_mask=(1,),
+            logprobs=(0.0,),
+            reward=None if broke else reward,
+            parts={} if broke else _parts_of(reward),
+            fault="planted fault" if broke else None,
+            request=f"Play {episode.task.id}.",
+            turns=(Turn("planted", f"{reward}", "earn", f"{reward}", "executed"),),
+        )
+
+    def update(self, groups: Sequence[GroupResult]) -> dict[str, float]:
+        """Absorb chunks that were visible in groups with signal, by the share of their successes.
+
+        A skill-free group practises what has begun: it absorbs in proportion to what is already absorbed. A chunk that
+        does no good is never absorbed.
+        """
+        for group in groups:
+            rewards = group.rewards
+            if not rewards or min(rewards) == max(rewards):
+                continue
+            for chunk_id, planted in self.world.by_id.items():
+                done = self.absorbed[chunk_id]
+                practice = 1.0 if chunk_id in group.group.visible else done if not group.group.visible else 0.0
+                if planted.effect > 0.0 and practice:
+                    self.absorbed[chunk_id] = done + self.world.learning_rate * practice * fmean(rewards) * (1.0 - done)
+        self.steps += 1
+        return {"planted/absorbed_share": fmean(self.absorbed.values()) if self.absorbed else 0.0}
+
+    def save(self, directory: Path) -> None:
+        """Write the state as JSON."""
+        state = {"world": self.world.version, "absorbed": self.absorbed, "steps": self.steps}
+        (directory / _STATE_FILE).write_text(json.dumps(state, sort_keys=True, indent=1) + "\n", encoding="utf-8")
+
+    def load(self, directory: Path) -> None:
+        """Restore what `save` wrote.
+
+        Raises:
+            CheckpointError: if it is missing, corrupt, or of another world.
+        """
+        path = directory / _STATE_FILE
+        try:
+            state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            world, absorbed, steps = state["world"], state["absorbed"], int(state["steps"])
+            restored = {chunk_id: float(absorbed[chunk_id]) for chunk_id in self.world.by_id}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(
+                f"{path} does not hold a planted state ({error}); restore it or start anew"
+            ) from error
+        if world != self.world.version:
+            raise CheckpointError(
+                f"{path} is of planted world {world}, this is {self.world.version}; use its own world"
+            )
+        self.absorbed, self.steps = restored, steps

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -12,21 +12,15 @@ from hypothesis import strategies as st
 from method_records import CONDITIONS, edit, ids, scored, skill, skills_with_edits, tasks
 
 from intraskill.method.errors import ConfigError, PairingError, SplitError
-from intraskill.method.gate.paired_validation import (
-    MaskedOnly,
-    Pairs,
-    Scored,
-    masked_rows,
-    pair,
-    pair_replicates,
-    plan_visible,
-)
+from intraskill.method.gate.designs import Design, plan_masks
+from intraskill.method.gate.pairs import MaskedOnly, Pairs, Scored, pair
 from intraskill.method.skill.edits import Edit, pool, slots
 from intraskill.method.skill.skill import BARE, Skill, Visible
 
 DRAWS = 3000
 FOUR_SIGMA = 4.0 * 0.5 / math.sqrt(DRAWS)
-PLAN = {"task-a": frozenset(ids("x")), "task-b": frozenset(ids("xy")), "task-c": BARE}
+SHOWN = {"task-a": frozenset(ids("x")), "task-b": frozenset(ids("xy")), "task-c": BARE}
+PLAN = {task: (shown,) for task, shown in SHOWN.items()}
 Arm = list[Scored]
 
 
@@ -35,11 +29,21 @@ def bare_arm() -> Arm:
 
 
 def masked_arm() -> Arm:
-    return [scored(task, reward, PLAN[task]) for task, reward in zip(PLAN, (1.0, 1.0, 0.0), strict=True)]
+    return [scored(task, reward, SHOWN[task]) for task, reward in zip(PLAN, (1.0, 1.0, 0.0), strict=True)]
 
 
-def planned(current: Skill, edits: tuple[Edit, ...], number: int = 30, *, seed: int = 1) -> dict[str, Visible]:
-    return plan_visible(pool(current, edits), edits, tasks(number), seed=seed, round_index=4)
+def planned(
+    current: Skill,
+    edits: Sequence[Edit],
+    number: int = 30,
+    *,
+    seed: int = 1,
+    round_index: int = 4,
+    design: Design = Design(),  # noqa: B008
+) -> dict[str, Visible]:
+    """The visible set of each task in a plan of one masked run per task."""
+    plan = plan_masks(pool(current, edits), edits, tasks(number), design, seed=seed, round_index=round_index)
+    return {task: visible for task, (visible,) in plan.items()}
 
 
 @settings(max_examples=60, deadline=None)
@@ -63,7 +67,7 @@ def test_two_sides_of_a_slot_are_never_visible_together(case: tuple[Skill, tuple
 def test_every_legal_state_of_a_slot_is_equally_likely(removes: str, adds: str, states: list[str]) -> None:
     change = edit(removes, adds)
     current = skill("abz")
-    plan = plan_visible(pool(current, [change]), [change], tasks(DRAWS), seed=5, round_index=0)
+    plan = planned(current, [change], DRAWS, seed=5, round_index=0)
     members = set(change.removes + change.added_ids)
     counts = Counter(frozenset(visible & members) for visible in plan.values())
     assert set(counts) == {frozenset(ids(state)) for state in states}
@@ -74,7 +78,7 @@ def test_every_legal_state_of_a_slot_is_equally_likely(removes: str, adds: str, 
 
 
 def test_inclusion_meets_its_probability() -> None:
-    plan = plan_visible(skill("a"), [], tasks(DRAWS), seed=0, round_index=0, inclusion=0.8)
+    plan = planned(skill("a"), [], DRAWS, seed=0, round_index=0, design=Design(inclusion=0.8))
     share = sum(bool(visible) for visible in plan.values()) / DRAWS
     assert abs(share - 0.8) < FOUR_SIGMA
     assert abs(share - 0.5) > FOUR_SIGMA
@@ -95,14 +99,14 @@ def test_a_draw_does_not_depend_on_the_other_tasks_but_on_round_and_seed() -> No
     many, few = planned(skill("abcd"), ()), planned(skill("abcd"), (), 10)
     assert {task: many[task] for task in few} == few
     assert planned(skill("abcd"), (), seed=2) != many
-    assert plan_visible(skill("abcd"), [], tasks(30), seed=1, round_index=5) != many
+    assert planned(skill("abcd"), (), round_index=5) != many
 
 
 def test_a_plan_refuses_tasks_of_another_split_and_impossible_inclusions() -> None:
     with pytest.raises(SplitError, match="the validation gate reads only skill_validation tasks, but got 3"):
-        plan_visible(skill("a"), [], tasks(3, "test"), seed=0, round_index=0)
+        plan_masks(skill("a"), [], tasks(3, "test"), seed=0, round_index=0)
     with pytest.raises(ConfigError, match="inclusion must lie strictly between 0 and 1, got 1.0"):
-        plan_visible(skill("a"), [], tasks(3), seed=0, round_index=0, inclusion=1.0)
+        planned(skill("a"), [], design=Design(inclusion=1.0))
 
 
 def test_pairs_hold_the_differences_of_each_task() -> None:
@@ -126,19 +130,13 @@ def test_input_order_does_not_matter(first: list[int], second: list[int]) -> Non
     np.testing.assert_array_equal(shuffled.design_NJ, straight.design_NJ)
 
 
-def test_replicates_of_a_task_are_averaged() -> None:
-    extra_bare = [*bare_arm(), scored("task-a", 1.0, sample=1)]
-    extra_masked = [*masked_arm(), scored("task-a", 0.0, PLAN["task-a"], sample=1)]
-    assert pair(extra_bare, extra_masked, PLAN, ids("xy")).delta_N.tolist() == [0.0, 0.0, -0.5]
-
-
 def test_a_failed_attempt_beside_a_completed_one_is_ignored() -> None:
     failed = scored("task-a", None, fault="timeout")
     assert pair([failed, *bare_arm()], masked_arm(), PLAN, ids("xy")).delta_N[0] == 1.0
 
 
 def test_a_pool_without_chunks_still_pairs() -> None:
-    pairs = pair([scored("t", 0.5)], [scored("t", 0.0)], {"t": BARE}, ())
+    pairs = pair([scored("t", 0.5)], [scored("t", 0.0)], {"t": (BARE,)}, ())
     assert pairs.design_NJ.shape == (1, 0)
 
 
@@ -150,24 +148,24 @@ REFUSALS: dict[str, tuple[Callable[[Arm, Arm], tuple[Arm, Arm]], str, str]] = {
     "missing bare": (lambda b, m: (b[1:], m), "bare rollouts are missing, 1: task-a#0", "nothing stands in"),
     "missing masked": (lambda b, m: (b, m[1:]), "masked rollouts are missing, 1: task-a#0", "run them at the same"),
     "missing both": (lambda b, m: (b[1:], m[1:]), "bare rollouts are missing, 1: task-a#0", "run them at the same"),
-    "missing replicate": (
+    "unplanned replicate": (
         lambda b, m: ([*b, scored("task-a", 0.0, sample=1)], m),
-        "masked rollouts are missing, 1: task-a#1",
-        "run them",
+        "bare rollouts were run but never planned, 1: task-a#1",
+        "remove",
     ),
     "duplicate": (lambda b, m: ([*b, b[0]], m), "bare rollouts were completed more than once", "keep the first"),
     "unplanned": (
         lambda b, m: ([*b, scored("task-z", 0.0)], [*m, scored("task-z", 0.0)]),
-        "tasks were run but never planned, 1: task-z",
+        "bare rollouts were run but never planned, 1: task-z#0",
         "remove",
     ),
     "faulted": (
-        lambda b, m: (b, [scored("task-a", None, PLAN["task-a"], fault="timeout"), *m[1:]]),
+        lambda b, m: (b, [scored("task-a", None, SHOWN["task-a"], fault="timeout"), *m[1:]]),
         "masked rollouts ended in a fault, 1: task-a#0",
         "never reward 0",
     ),
     "bare with skill": (
-        lambda b, m: ([dataclasses.replace(b[0], visible=PLAN["task-a"]), *b[1:]], m),
+        lambda b, m: ([dataclasses.replace(b[0], visible=SHOWN["task-a"]), *b[1:]], m),
         "bare rollouts saw a non-empty context, 1: task-a#0",
         "without skill",
     ),
@@ -177,7 +175,7 @@ REFUSALS: dict[str, tuple[Callable[[Arm, Arm], tuple[Arm, Arm]], str, str]] = {
         "under the plan",
     ),
     "not finite": (
-        lambda b, m: (b, [scored("task-a", math.nan, PLAN["task-a"]), *m[1:]]),
+        lambda b, m: (b, [scored("task-a", math.nan, SHOWN["task-a"]), *m[1:]]),
         "rollouts have a reward that is not finite, 1: masked task-a#0",
         "as a fault",
     ),
@@ -216,7 +214,7 @@ def test_every_kind_of_non_pair_has_its_own_message() -> None:
 
 
 def test_a_refusal_counts_all_and_names_three() -> None:
-    plan = {f"t{i}": BARE for i in range(5)}
+    plan = {f"t{i}": (BARE,) for i in range(5)}
     with pytest.raises(PairingError, match="bare rollouts are missing, 5: t0#0, t1#0, t2#0, …; run them"):
         pair([], [scored(task, 0.0) for task in plan], plan, ())
 
@@ -243,7 +241,7 @@ def test_nothing_else_makes_pairs() -> None:
 def test_the_correlation_of_the_arms_is_reported_when_there_is_one() -> None:
     pairs = pair(bare_arm(), masked_arm(), PLAN, ids("xy"))
     assert pairs.correlation == pytest.approx(np.corrcoef([0, 1, 0.5], [1, 1, 0])[0, 1])
-    assert pair([scored("t", 0.5)], [scored("t", 0.0)], {"t": BARE}, ()).correlation is None
+    assert pair([scored("t", 0.5)], [scored("t", 0.0)], {"t": (BARE,)}, ()).correlation is None
 
 
 REPLICATED = {"task-a": (frozenset(ids("x")), BARE), "task-b": (frozenset(ids("xy")), frozenset(ids("y")))}
@@ -264,7 +262,7 @@ def replicated_arms() -> tuple[Arm, Arm]:
 
 
 def test_every_masked_replicate_is_a_row_over_the_mean_bare_reward_of_its_task() -> None:
-    pairs = pair_replicates(*replicated_arms(), REPLICATED, ids("xy"), bare_replicates=2)
+    pairs = pair(*replicated_arms(), REPLICATED, ids("xy"), bare_replicates=2)
     assert pairs.task_ids == ("task-a", "task-a", "task-b", "task-b")
     np.testing.assert_array_equal(pairs.bare_N, [0.5, 0.5, 1.0, 1.0])
     np.testing.assert_array_equal(pairs.delta_N, [0.5, 0.0, -1.0, -0.75])
@@ -274,61 +272,41 @@ def test_every_masked_replicate_is_a_row_over_the_mean_bare_reward_of_its_task()
         np.testing.assert_array_equal(pairs.bare_N, [0.0, 1.0, 1.0, 1.0])
 
 
-def test_one_replicate_makes_the_pairs_of_a_plan_with_one_visible_set() -> None:
-    one = pair(bare_arm(), masked_arm(), PLAN, ids("xy"))
-    other = pair_replicates(bare_arm(), masked_arm(), {task: (shown,) for task, shown in PLAN.items()}, ids("xy"))
-    assert (one.task_ids, one.delta_N.tolist()) == (other.task_ids, other.delta_N.tolist())
-    assert one.design_NJ.tolist() == other.design_NJ.tolist()
-
-
 def test_replicates_that_were_not_planned_or_are_missing_are_refused() -> None:
     bare, masked = replicated_arms()
     with pytest.raises(PairingError, match="bare rollouts were run but never planned, 2: task-a#1, task-b#1; remove"):
-        pair_replicates(bare, masked, REPLICATED, ids("xy"))
+        pair(bare, masked, REPLICATED, ids("xy"))
     with pytest.raises(PairingError, match="bare rollouts are missing, 2: task-a#2, task-b#2; run them"):
-        pair_replicates(bare, masked, REPLICATED, ids("xy"), bare_replicates=3)
+        pair(bare, masked, REPLICATED, ids("xy"), bare_replicates=3)
     with pytest.raises(PairingError, match="masked rollouts are missing, 1: task-b#1; run them"):
-        pair_replicates(bare, masked[:-1], REPLICATED, ids("xy"), bare_replicates=2)
+        pair(bare, masked[:-1], REPLICATED, ids("xy"), bare_replicates=2)
     swapped = [dataclasses.replace(masked[0], sample=1), dataclasses.replace(masked[1], sample=0), *masked[2:]]
     with pytest.raises(PairingError, match="saw another visible set than the planned one, 2: task-a#0, task-a#1"):
-        pair_replicates(bare, swapped, REPLICATED, ids("xy"), bare_replicates=2)
+        pair(bare, swapped, REPLICATED, ids("xy"), bare_replicates=2)
     with pytest.raises(PairingError, match="the plan holds no task"):
-        pair_replicates([], [], {}, ())
+        pair([], [], {}, ())
 
 
 def test_one_missing_pair_of_four_hundred_is_refused_by_name() -> None:
-    plan = {task.id: BARE for task in tasks(400)}
+    plan = {task.id: (BARE,) for task in tasks(400)}
     bare, masked = [scored(task, 0.0) for task in plan], [scored(task, 1.0) for task in plan]
     assert len(pair(bare, masked, plan, ()).task_ids) == 400
     with pytest.raises(PairingError, match="masked rollouts are missing, 1: task-0317#0; run them"):
         pair(bare, [s for s in masked if s.task_id != "task-0317"], plan, ())
 
 
-def test_masked_rows_need_no_bare_run_and_are_audited_all_the_same() -> None:
-    _, masked = replicated_arms()
-    rows = masked_rows(masked, REPLICATED, ids("xy"))
-    assert rows.masked_parts["r_half"].tolist() == [0.5, 0.25, 0.0, 0.125]
-    assert rows.num_masked == 4
-    both = pair_replicates(*replicated_arms(), REPLICATED, ids("xy"), bare_replicates=2).masked_only
-    assert (both.task_ids, both.design_NJ.tolist()) == (rows.task_ids, rows.design_NJ.tolist())
-    for spoiled, message in (
-        (masked[1:], "masked rollouts are missing, 1: task-a#0"),
-        ([*masked, masked[0]], "masked rollouts were completed more than once"),
-        ([dataclasses.replace(masked[0], visible=BARE), *masked[1:]], "another visible set than the planned one, 1"),
-        (
-            [with_condition("environment")(masked[0]), *masked[1:]],
-            "another environment than world-1, 1: masked task-a#0",
-        ),
-        ([with_condition("split")(s) for s in masked], "another split than skill_validation, 4"),
-    ):
-        with pytest.raises(PairingError, match=message):
-            masked_rows(spoiled, REPLICATED, ids("xy"))
-    with pytest.raises(PairingError, match="comes from masked_rows"):
+def test_masked_rows_alone_have_no_place_for_a_bare_reward_and_come_from_audited_pairs_only() -> None:
+    pairs = pair(*replicated_arms(), REPLICATED, ids("xy"), bare_replicates=2)
+    rows = pairs.masked_only
+    assert rows.masked_parts["r_half"].tolist() == [0.5, 0.25, 0.0, 0.125] and rows.num_masked == 4
+    assert (rows.task_ids, rows.design_NJ.tolist()) == (pairs.task_ids, pairs.design_NJ.tolist())
+    assert not hasattr(rows, "bare_N") and not hasattr(rows, "bare_parts")
+    with pytest.raises(PairingError, match="comes from the masked_only of audited Pairs"):
         MaskedOnly(("t",), (), np.zeros((1, 0)), {}, CONDITIONS, 1)
 
 
 def test_a_part_of_audited_pairs_keeps_its_rows() -> None:
-    pairs = pair_replicates(*replicated_arms(), REPLICATED, ids("xy"), bare_replicates=2)
+    pairs = pair(*replicated_arms(), REPLICATED, ids("xy"), bare_replicates=2)
     part = pairs.of_tasks(["task-b"])
     assert part.task_ids == ("task-b", "task-b") and part.delta_N.tolist() == [-1.0, -0.75]
     assert part.masked_parts["r_half"].tolist() == [0.0, 0.125] and (part.num_bare, part.num_masked) == (2, 2)

@@ -1,4 +1,4 @@
-"""The rule-based analyst names the first responsible decision, from public evidence only."""
+"""The rule-based proposer names the first responsible decision, from public evidence only."""
 
 import dataclasses
 
@@ -10,7 +10,7 @@ from intraskill.environments.shopworld.lessons import USEFUL, lesson_chunk, phra
 from intraskill.method.skill.skill import Chunk, Skill
 from intraskill.proposers.rules import (
     MAX_LESSONS_PER_SUCCESS,
-    RulesAnalyst,
+    RulesProposer,
     diagnose,
     explain_success,
     find_purchase,
@@ -143,7 +143,7 @@ def test_a_success_also_teaches_a_superstition_that_the_gate_must_refuse() -> No
 
 
 def proposals_for(one, skill):
-    return RulesAnalyst().analyse([one], skill).proposals
+    return RulesProposer().analyse([one], skill).proposals
 
 
 def test_an_uncovered_mechanism_becomes_an_add() -> None:
@@ -168,7 +168,7 @@ def test_a_chunk_in_any_phrasing_of_the_catalogue_covers_its_mechanism() -> None
 
 def test_a_faulted_rollout_is_counted_and_never_read() -> None:
     broken = dataclasses.replace(bought(RIGHT, failed(r_price=0.0)), reward=None, fault="timeout")
-    analysis = RulesAnalyst().analyse([broken], Skill("p"))
+    analysis = RulesProposer().analyse([broken], Skill("p"))
     assert analysis.proposals == () and analysis.counts["faults"] == 1
 
 

@@ -1,0 +1,104 @@
+"""From words such as ``+exp=planted`` and ``grpo.lr=1e-4`` to a checked config; the only module that knows Hydra."""
+
+from collections.abc import Sequence
+
+from intraskill.config.config import Config, check, flatten
+from intraskill.config.option import nearest
+from intraskill.config.shipped import CONFIGS
+from intraskill.config.suggestions import did_you_mean
+from intraskill.method.errors import ConfigError
+
+MAPPINGS = ("env.options", "editor.options", "rollout.vllm.options")
+"""Options that hold whatever a factory or an engine takes."""
+DEFAULT_EXPERIMENT = "quickstart"
+
+
+def compose(overrides: Sequence[str], *, experiment: str | None = DEFAULT_EXPERIMENT) -> Config:
+    """Return the checked config of an experiment and overrides.
+
+    Args:
+        overrides: words of the command line; ``+exp=NAME`` names the experiment.
+        experiment: the one to take when no word names one; ``None`` for the defaults alone.
+
+    Raises:
+        ConfigError: for an unknown key or experiment, with a suggestion, or a value that does not fit.
+    """
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_dir
+    from hydra.core.config_store import ConfigStore
+    from hydra.errors import HydraException
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    words = [_checked(word) for word in overrides]
+    if experiment is not None and not any(word.startswith("+exp=") for word in words):
+        words = [f"+exp={experiment}", *words]
+    ConfigStore.instance().store(name="schema", node=Config)
+    try:
+        with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+            composed = OmegaConf.to_object(hydra_compose("config", overrides=words))
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ConfigError(_sentence(error.__cause__ or error)) from error
+    assert isinstance(composed, Config)
+    return check(composed)
+
+
+def override(base: Config, overrides: Sequence[str]) -> Config:
+    """Return a checked config that differs from another one by overrides.
+
+    Raises:
+        ConfigError: for an unknown key, with a suggestion, or a value that does not fit.
+    """
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    words = [_checked(word).lstrip("+") for word in overrides]
+    try:
+        merged = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(base), OmegaConf.from_dotlist(words)))
+    except OmegaConfBaseException as error:
+        raise ConfigError(_sentence(error)) from error
+    assert isinstance(merged, Config)
+    return check(merged)
+
+
+def _sentence(error: BaseException) -> str:
+    """Return omegaconf's message as one sentence that begins with the option's name."""
+    message, _, rest = str(error).partition("full_key:")
+    key = f"{rest.split()[0]}: " if rest.split() else ""
+    return key + " ".join(message.split())
+
+
+def _checked(word: str) -> str:
+    """Refuse an unknown key or experiment with a suggestion; spell the override as Hydra wants it."""
+    if word.startswith("~"):
+        raise ConfigError(f"{word}: ~ deletes a key, and no option can be deleted; write {word.lstrip('~')} to set it")
+    name, _, value = word.partition("=")
+    key = name.lstrip("+~")
+    if key == "exp":
+        experiments = sorted(path.stem for path in (CONFIGS / "exp").glob("*.yaml"))
+        if value not in experiments:
+            hint = nearest(value, experiments)
+            raise ConfigError(f"there is no experiment {value!r}{hint}; choose {', '.join(experiments)}")
+        return f"+exp={value}"
+    if key in MAPPINGS:
+        raise ConfigError(f"{word}: give each option a word of its own, {key}.NAME=VALUE, such as {key}.seed=3")
+    if key.startswith(tuple(f"{mapping}." for mapping in MAPPINGS)):
+        return f"++{key}={value}"
+    names = flatten(Config())
+    if key not in names:
+        raise ConfigError(f"there is no option {key!r}{did_you_mean(key, names)}; `intraskill options` lists them all")
+    return f"{key}={_spelt(key, value)}"
+
+
+def _spelt(key: str, value: str) -> str:
+    """Return a value as Hydra reads it: a path with blanks or letters of other scripts is no word of its grammar."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    try:
+        OverridesParser.create().parse_override(f"{key}={value}")
+    except HydraException:
+        if not value.startswith(("[", "{")):  # a list or mapping with a slip keeps Hydra's own complaint
+            escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+            return f"'{escaped}'"
+    return value

@@ -1,0 +1,287 @@
+"""Rules that concern an episode that runs: what is shown, what is paid and when, and that it plays the same again.
+
+States are JSON, and neither states nor texts hold an answer. The same actions lead to the same pages and rewards,
+whoever plays beside.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
+
+from intraskill.environments.contract.play import PlayedEpisode, difference, listed_actions, replay, session_of, step
+from intraskill.environments.contract.rule import Broken, Complaints, ContractProbe, Rule, Skipped
+from intraskill.environments.leaks import leaks
+from intraskill.environments.protocol import Outcome, boundary, slots_of
+from intraskill.environments.shopworld.search import tokenize
+from intraskill.environments.shopworld.world import Shop
+from intraskill.method.gate.pairs import MAIN_PART
+
+_SHORT_TITLE = 2
+"""Words (or Han bigrams) of a title that is no secret."""
+REASONS = ("action_limit", "generation_length")
+THREADS = 8
+
+
+def _json_state(probe: ContractProbe) -> Complaints:
+    for trace in probe.traces:
+        for number, state in enumerate(trace.states):
+            where = f"task {trace.task_id}, state after action {number}"
+            with boundary("not JSON") as crossing:
+                same = json.loads(json.dumps(state, allow_nan=False)) == state
+            if crossing.fault or not same:
+                yield Broken(
+                    where, crossing.fault or "reads back from JSON as something else (a tuple, or a key not text)"
+                )
+
+
+def _private_state(probe: ContractProbe) -> Complaints:
+    for trace in probe.traces:
+        for number, state in enumerate(trace.states):
+            found = leaks(state)
+            if found:
+                yield Broken(f"task {trace.task_id}, state after action {number}", f"holds {found[0]}")
+
+
+def _private_text(probe: ContractProbe) -> Complaints:
+    for trace in probe.traces:
+        hidden = _hidden(probe, trace.task_id)
+        opening = {"instruction": trace.opening.instruction, "persona": trace.opening.persona}
+        pages = [trace.opening.observation, *(outcome.observation for outcome in trace.outcomes)]
+        shown: list[Any] = [opening, *pages]
+        for number, text in enumerate(shown):
+            state = trace.states[max(0, number - 1)]
+            secrets = [secret for secret in hidden if number == 0 or not _named(secret, state)]
+            if found := leaks(text, secrets, trace.actions[: max(0, number - 1)]):
+                where = "request" if number == 0 else f"page after action {number - 1}"
+                yield Broken(f"task {trace.task_id}, {where}", f"shows {found[0]}")
+
+
+def _hidden(probe: ContractProbe, task_id: str) -> list[str]:
+    """Return what no text of a task may show; only a shop of this process says what that is.
+
+    The gold product's id and title, before a page lists them, and the full instruction behind a short request. A title
+    of a word or two is no secret: it is what everybody calls such a product.
+    """
+    if not isinstance(probe.environment, Shop):
+        return []
+    task = probe.environment.shop_task(task_id)
+    title = [task.goal.title] if len(tokenize(task.goal.title)) > _SHORT_TITLE else []
+    return [task.goal.product_id, *title, *([] if task.instruction in task.request else [task.instruction])]
+
+
+def _named(secret: str, state: Mapping[str, Any]) -> bool:
+    """The public state itself offers the secret: it was found by searching."""
+    listed = [*state.get("products", ()), state.get("product", {})]
+    return secret in listed_actions(state) or any(
+        secret == row.get("id") or secret in row.get("title", "") for row in listed
+    )
+
+
+def _running(probe: ContractProbe) -> Complaints:
+    for trace in probe.traces:
+        for number, outcome in enumerate(trace.outcomes, start=1):
+            where = f"task {trace.task_id}, action {number}"
+            texts = [outcome.observation, outcome.feedback, outcome.tool, outcome.argument, outcome.termination]
+            if not isinstance(outcome, Outcome) or not all(isinstance(text, str) for text in texts):
+                yield Broken(where, "observation, feedback, tool, argument and termination are not all texts")
+            elif not outcome.feedback or not isinstance(outcome.done, bool):
+                yield Broken(where, f"feedback is {outcome.feedback!r} and done {outcome.done!r}")
+            elif not outcome.done and (outcome.reward != 0.0 or outcome.parts or outcome.termination):
+                yield Broken(where, f"pays {outcome.reward}, {dict(outcome.parts)} before the end")
+
+
+def _payment(probe: ContractProbe) -> Complaints:
+    names = set(probe.environment.reward_parts)
+    for trace in probe.ended:
+        outcome, where = trace.outcomes[-1], f"task {trace.task_id}, action {len(trace.actions)}"
+        if lost := sorted(names - set(outcome.parts)):
+            yield Broken(where, f"the end carries no {', '.join(lost)}")
+        elif wrong := [name for name, value in outcome.parts.items() if not _finite(value)]:
+            yield Broken(where, f"{wrong[0]} is {outcome.parts[wrong[0]]!r}, not a finite number")
+        elif not _finite(outcome.reward) or not 0.0 <= outcome.reward <= 1.0:
+            yield Broken(where, f"the reward {outcome.reward!r} is not from 0 to 1")
+        elif outcome.reward != outcome.parts[MAIN_PART]:
+            yield Broken(where, f"the reward is {outcome.reward}, its {MAIN_PART} is {outcome.parts[MAIN_PART]}")
+        elif not outcome.termination:
+            yield Broken(where, "the end has no termination")
+    if not probe.ended:
+        yield Skipped("no random episode came to its own end; give more tasks, or another seed")
+
+
+def _finite(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _terminate(probe: ContractProbe) -> Complaints:
+    for task_id, reason in ((task_id, reason) for task_id in probe.task_ids[:2] for reason in REASONS):
+        with session_of(probe.environment) as session:
+            session.reset(task_id)
+            outcome = session.terminate(reason)
+        where = f"task {task_id}, terminate({reason!r})"
+        zero = dict.fromkeys(probe.environment.reward_parts, 0.0)
+        if not outcome.done or outcome.termination != reason:
+            yield Broken(where, f"done is {outcome.done} and termination {outcome.termination!r}")
+        elif outcome.reward != 0.0 or dict(outcome.parts) != zero:
+            yield Broken(where, f"pays {outcome.reward}, {dict(outcome.parts)}; every component is 0")
+
+
+def _same_reset(probe: ContractProbe) -> Complaints:
+    for task_id in probe.task_ids:
+        with session_of(probe.environment) as session:
+            one = PlayedEpisode(task_id, session.reset(task_id))
+        with session_of(probe.environment) as session:
+            yield from _parted(one, PlayedEpisode(task_id, session.reset(task_id)))
+
+
+def _same_steps(probe: ContractProbe) -> Complaints:
+    for trace in probe.traces:
+        yield from _parted(trace, replay(probe.environment, trace))
+
+
+def _interleaved(probe: ContractProbe) -> Complaints:
+    """Play traces at once, one action each in turn, then compare each with itself played alone."""
+    if (short := _short_of(probe, 2)) is not None:
+        yield short
+        return
+    traces = probe.traces[: slots_of(probe.environment)]
+    with ExitStack() as stack:
+        sessions = [stack.enter_context(session_of(probe.environment)) for _ in traces]
+        played = [PlayedEpisode(t.task_id, s.reset(t.task_id)) for t, s in zip(traces, sessions, strict=True)]
+        for turn in range(max((len(trace.actions) for trace in traces), default=0)):
+            for row, trace in enumerate(traces):
+                if turn < len(trace.actions) and played[row].fault is None:
+                    played[row] = step(sessions[row], played[row], trace.actions[turn])
+    for trace, again in zip(traces, played, strict=True):
+        yield from _parted(trace, again)
+
+
+def _threads(probe: ContractProbe) -> Complaints:
+    if (short := _short_of(probe, THREADS)) is not None:
+        yield short
+        return
+    rows = [probe.traces[number % len(probe.traces)] for number in range(max(THREADS, len(probe.traces)))]
+    with ThreadPoolExecutor(THREADS) as pool:
+        played = list(pool.map(lambda trace: replay(probe.environment, trace), rows))
+    for trace, again in zip(rows, played, strict=True):
+        yield from _parted(trace, again)
+
+
+def _short_of(probe: ContractProbe, needed: int) -> Skipped | None:
+    """Say why nothing can be played side by side: an environment may hold few episodes at once."""
+    slots = slots_of(probe.environment)
+    if slots is None or slots >= needed:
+        return None
+    return Skipped(f"it takes {needed} episodes at once, and env.options.slots={slots}")
+
+
+def _snapshot(probe: ContractProbe) -> Complaints:
+    with session_of(probe.environment) as session:
+        offered = [hasattr(session, name) for name in ("snapshot", "restore")]
+    if not any(offered):
+        yield Skipped("it offers no snapshot and restore")
+        return
+    for trace in probe.traces:
+        half = len(trace.actions) // 2
+        with session_of(probe.environment) as session:
+            first = PlayedEpisode(trace.task_id, session.reset(trace.task_id))
+            for action in trace.actions[:half]:
+                first = step(session, first, action)
+            kept = session.snapshot()  # type: ignore[attr-defined]
+            second = first
+            for action in trace.actions[half:]:
+                first = step(session, first, action)
+            session.restore(kept)  # type: ignore[attr-defined]
+            for action in trace.actions[half:]:
+                second = step(session, second, action)
+        yield from _parted(first, second)
+
+
+def _parted(one: PlayedEpisode, other: PlayedEpisode) -> Complaints:
+    found = difference(one, other)
+    if found:
+        where, _, what = found.partition(": ")
+        yield Broken(where, what)
+
+
+RULES = (
+    Rule(
+        "json_state",
+        "a public state is plain JSON and reads back as itself",
+        "use dicts with text keys, lists, texts, finite numbers, booleans and None",
+        _json_state,
+        ("opening",),
+    ),
+    Rule(
+        "private_state",
+        "no public state has a key of an answer: goal, target, reward, …",
+        "keep answers in the session, outside the state",
+        _private_state,
+        ("opening",),
+    ),
+    Rule(
+        "private_text",
+        "no request and no page names a private field; a shop's never give its wanted product or full instruction away",
+        "render pages from the public state only",
+        _private_text,
+        ("opening", "private_state"),
+    ),
+    Rule(
+        "running",
+        "a step returns an Outcome, and a running episode pays nothing",
+        "leave reward, parts and termination at their defaults until done",
+        _running,
+        ("opening",),
+    ),
+    Rule(
+        "payment",
+        "the end carries every reward part, all finite, and the reward, from 0 to 1, is r_strict",
+        "fill parts with every name of reward_parts and set reward to parts['r_strict']",
+        _payment,
+        ("running",),
+    ),
+    Rule(
+        "terminate",
+        "terminate ends the episode with its reason and zero in every part",
+        "return Outcome(…, done=True, reward=0.0, parts={name: 0.0 for every name}, termination=reason)",
+        _terminate,
+        ("opening",),
+    ),
+    Rule(
+        "same_reset",
+        "a task always opens the same way",
+        "draw nothing in reset; make tasks from the seed when the environment is built",
+        _same_reset,
+        ("opening",),
+    ),
+    Rule(
+        "same_steps",
+        "the same actions lead to the same pages, states and rewards",
+        "no random generator, clock or set order in step: state is a function of task and actions",
+        _same_steps,
+        ("opening", "same_reset"),
+    ),
+    Rule(
+        "interleaved",
+        "sessions that are played in turns do not touch each other",
+        "keep what an episode changes in its session, not in the environment or a class",
+        _interleaved,
+        ("same_steps",),
+    ),
+    Rule(
+        "threads",
+        "eight threads that play at once see what one sees",
+        "share only what never changes, or guard it with a lock",
+        _threads,
+        ("same_steps", "interleaved"),
+    ),
+    Rule(
+        "snapshot",
+        "where snapshot and restore are offered, what follows a restore is what followed the snapshot",
+        "keep everything that an episode changes in the snapshot, as an immutable value",
+        _snapshot,
+        ("same_steps",),
+    ),
+)
