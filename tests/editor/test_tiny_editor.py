@@ -51,7 +51,7 @@ def test_the_best_answer_of_a_trace_replaces_nothing_under_another_title() -> No
     assert replaced
 
 
-def test_no_rule_of_a_planted_world_is_refused_by_its_firewall() -> None:
+def test_no_rule_of_a_planted_world_is_refused_by_its_leak_filter() -> None:
     """One that was would take every edit of its world with it: a skill is inspected as a whole."""
     for quality in QUALITIES:
         texts = [rule_chunk(topic, quality, variant, case) for topic in TOPICS for variant in (0, 1) for case in CASES]

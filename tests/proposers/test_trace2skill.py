@@ -24,7 +24,6 @@ from intraskill.rounds.review import analyses_line
 
 OPEN, EMPTY = LeakFilter(Secrets()), Skill("p")
 GUARDED = LeakFilter(Secrets(product_ids=("b100",), product_titles=("kestrel steel nonstick modern kettle",)))
-HALVES = ("Prefer kestrel of steel.", "The kettle is modern and nonstick.")
 
 
 class ProposerWhoSays:
@@ -167,47 +166,23 @@ def test_a_leak_does_not_take_the_harmless_proposals_of_the_same_body_with_it() 
     assert refused.proposal.support == ("r1", "r2", "r3")
 
 
-def test_halves_of_a_title_never_stand_side_by_side_in_reduce() -> None:
-    reducer, batch = seen_by_reduce(add("One", HALVES[0], ("r1", "r2")), add("Two", HALVES[1]), add("Care"))
-    assert sorted(titles_of(reducer.seen)) == sorted(titles_of(batch.proposals)) == ["Care", "One"]
-    assert [(one.proposal.chunks[0].title, one.rejections[0].rule) for one in batch.refused] == [
-        ("Two", "product_title")
-    ]
-
-
-@pytest.mark.parametrize("order", [1, -1])
-def test_a_split_whose_parts_leak_together_is_refused_as_a_whole(order) -> None:
-    old = Chunk("Old", "Old advice.")
-    parts = tuple(Chunk(f"Part {number}", body) for number, body in enumerate(HALVES))[::order]
-    split = Proposal("SPLIT", (old.id,), parts, "cause", ("r1",))
-    reducer, batch = seen_by_reduce(split, skill=Skill("p", (old,)))
-    assert reducer.seen == [] and batch.edits == () and len(batch.refused) == 1
-
-
-def test_a_text_of_reduce_is_screened_again_alone_and_beside_its_inputs() -> None:
-    inputs = (add("One", HALVES[0], ("r1", "r2")), add("Care"))
-    for bad in (add("Open b100"), add("Two", HALVES[1])):
-        reducer, batch = seen_by_reduce(*inputs, answer=bad)
-        assert reducer.allowed is False and sorted(titles_of(batch.proposals)) == ["Care", "One"]
+def test_a_text_of_reduce_is_screened_again() -> None:
+    inputs = (add("One", "Prefer steel.", ("r1", "r2")), add("Care"))
+    reducer, batch = seen_by_reduce(*inputs, answer=add("Open b100"))
+    assert reducer.allowed is False and sorted(titles_of(batch.proposals)) == ["Care", "One"]
     reducer, batch = seen_by_reduce(*inputs, answer=add("Units", "Convert units before comparing."))
     assert reducer.allowed is True and "Units" in titles_of(batch.proposals)
-
-
-def test_a_proposal_that_completes_a_leak_of_the_skill_is_refused() -> None:
-    skill = Skill("p", (Chunk("Old", HALVES[0]),))
-    reducer, batch = seen_by_reduce(add("Two", HALVES[1]), skill=skill)
-    assert reducer.seen == [] and len(batch.refused) == 1
 
 
 def test_a_reduce_that_ignores_the_screen_reaches_no_gate() -> None:
     class Reckless(ReducerWhoSees):
         def reduce(self, proposals, skill, allows):
-            return Reduction((*proposals, add("Open b100"), add("Two", HALVES[1])), {}, ())
+            return Reduction((*proposals, add("Open b100")), {}, ())
 
-    proposer = ProposerWhoSays(add("One", HALVES[0], ("r1", "r2")))
+    proposer = ProposerWhoSays(add("One", "Prefer steel.", ("r1", "r2")))
     proposer.reducer = Reckless()
     batch = propose_batch([], EMPTY, proposer, GUARDED, limit=6)
-    assert titles_of(batch.proposals) == ["One"] and len(batch.refused) == 2
+    assert titles_of(batch.proposals) == ["One"] and len(batch.refused) == 1
 
 
 def test_a_disguised_copy_of_a_loser_stays_away() -> None:

@@ -8,7 +8,6 @@ from planted_runs import planted_config
 from intraskill.environments.planted import PlantedWorld
 from intraskill.method.errors import ArtifactError
 from intraskill.method.gate.decision import Fate
-from intraskill.method.leakage.filter import LeakFilter, Secrets
 from intraskill.method.skill.edits import changes
 from intraskill.method.skill.proposals import Ledger, Proposal
 from intraskill.method.skill.skill import Chunk, Skill, parse_skill
@@ -95,20 +94,6 @@ def test_the_leak_filter_reads_a_persons_text_too(root):
     (entry,) = [e for e in read_state(root / "round_001").ledger.entries if e.origin == "person"]
     assert entry.fate is Fate.LEAK_FILTER and "task_id" in entry.reason
     assert LEAK.id not in read_json(root / "round_001" / "masks.json")["chunks"]
-
-
-def test_halves_of_a_leak_in_a_persons_chunks_do_not_both_go_to_the_gate(root):
-    halves = Chunk("One", "Procedure: prefer kestrel of steel."), Chunk("Two", "The kettle is modern and nonstick.")
-    drop(root, *skill_of(root / "round_000").chunks, *halves, preamble="Open planted-test-0003.")
-    made = bench(planted_config(root), root)
-    made.leak_filter = LeakFilter(Secrets(product_titles=("kestrel steel nonstick modern kettle",)))
-    (root / "round_001").mkdir()
-    proposals, ledger = with_persons_edits(made, root / "round_001", skill_of(root / "round_000"), (), Ledger())
-    assert [proposal.chunks for proposal in proposals] == [halves[:1]]
-    assert [entry.fate for entry in ledger.entries] == [Fate.LEAK_FILTER]
-    rest = Proposal("ADD", (), halves[1:], "cause", ("r1",))
-    proposals, ledger = with_persons_edits(made, root / "round_001", skill_of(root / "round_000"), (rest,), Ledger())
-    assert rest not in proposals and ledger.entries[-1].fate is Fate.WAITING
 
 
 @pytest.mark.parametrize("text", ["### \n\nno title\n", "### No text\n", "\udcff"])

@@ -10,7 +10,7 @@ from planted_runs import content, planted_config
 from intraskill.cli import main
 from intraskill.method.errors import ConfigError, WaitsForPerson
 from intraskill.method.gate.decision import Fate
-from intraskill.method.leakage.filter import LeakFilter, Secrets
+from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.skill.proposals import PERSON, Ledger, Proposal
 from intraskill.method.skill.skill import Chunk, Skill
 from intraskill.rounds.human_review import (
@@ -203,16 +203,15 @@ def test_the_command_stops_with_status_0_and_one_line(tmp_path, capsys):
 
 
 def test_an_edited_text_is_inspected_beside_the_other_proposals_of_the_round(tmp_path):
-    wall = LeakFilter(Secrets(product_titles=("kestrel steel nonstick modern kettle",)))
-    asking = SimpleNamespace(config=SimpleNamespace(review=True), leak_filter=wall)
-    texts = ("Prefer kestrel of steel.", "Compare the kettles.")
+    asking = SimpleNamespace(config=SimpleNamespace(review=True), leak_filter=LeakFilter())
+    texts = ("Read the page of each product.", "Compare the kettles.")
     proposals = tuple(Proposal("ADD", (), (Chunk(f"Part {n}", text),), "c", ("r1",)) for n, text in enumerate(texts))
     directory = tmp_path / "round_001"
     directory.mkdir()
     with pytest.raises(WaitsForPerson):
         reviewed(asking, directory, Skill("p"), proposals, Ledger())
-    answer(directory, "yes", "edit", old=texts[1], new="The kettle is modern and nonstick.")
-    with pytest.raises(ConfigError, match="leak filter refuses your text of .*product_title"):
+    answer(directory, "yes", "edit", old=texts[1], new="Read the page of each product!")
+    with pytest.raises(ConfigError, match="leak filter refuses your text of .*copy"):
         reviewed(asking, directory, Skill("p"), proposals, Ledger())
     answer(directory, old="answer: yes", new="answer: no")
     assert len(reviewed(asking, directory, Skill("p"), proposals, Ledger())[0]) == 1

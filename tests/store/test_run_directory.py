@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from intraskill.config.config import Config
+from intraskill.environments.factories import imported
 from intraskill.method.curriculum.contexts import Curriculum
 from intraskill.method.curriculum.frontier import Review
 from intraskill.method.errors import ArtifactError, ConfigError
@@ -24,7 +26,7 @@ from intraskill.method.skill.proposals import Ledger, Proposal
 from intraskill.method.skill.skill import Chunk
 from intraskill.method.tasks import Task
 from intraskill.store.metrics import Metrics
-from intraskill.store.provenance import claim
+from intraskill.store.provenance import claim, plan_of
 from intraskill.store.records import from_json, lean, to_json
 from intraskill.store.run_directory import (
     PartialLog,
@@ -167,6 +169,24 @@ def test_a_run_goes_on_without_a_retired_option_at_the_value_that_its_absence_me
     claim(tmp_path / "on", {"seed": 0, "grpo.prefix_tree": True}, {})
     with pytest.raises(ArtifactError, match=r"differs in 1: grpo\.prefix_tree: True there"):
         claim(tmp_path / "on", {"seed": 0}, {})
+
+
+def test_a_run_of_the_remote_shop_goes_on_under_its_factorys_new_name(tmp_path):
+    earlier, present = (f"intraskill.environments.{name}:RemoteShop" for name in ("remote_shop", "remote.shop"))
+    claim(tmp_path, {"seed": 0, "env.name": earlier}, {})
+    claim(tmp_path, {"seed": 0, "env.name": present}, {})
+    claim(tmp_path, {"seed": 0, "env.name": earlier}, {})
+    assert imported(earlier) is imported(present)
+
+
+def test_an_option_that_a_stored_plan_lacks_had_its_default(tmp_path):
+    config = Config()
+    earlier = {key: value for key, value in plan_of(config).items() if not key.startswith("leak_filter.")}
+    claim(tmp_path / "run", earlier, {})
+    claim(tmp_path / "run", plan_of(config), {})
+    config.leak_filter.rare_words = 5
+    with pytest.raises(ArtifactError, match=r"differs in 1: leak_filter\.rare_words: 4 there, 5 here"):
+        claim(tmp_path / "run", plan_of(config), {})
 
 
 def test_a_new_directory_is_taken_after_the_check_and_what_it_kept_does_not_bar_another_plan(tmp_path):

@@ -71,7 +71,8 @@ def _leak_filter(run: str | None, overrides: list[str]) -> "LeakFilter":
     from intraskill.store.provenance import plan_record
 
     values = plan_record(Path(run))["plan"] if run else {}
-    return LeakFilter(secrets_of(environment_of(unflatten(values | _env_values(overrides)))))
+    config = unflatten(values | _env_values(overrides))
+    return LeakFilter(secrets_of(environment_of(config)), config.leak_filter)
 
 
 def _env_values(overrides: list[str]) -> dict[str, object]:

@@ -15,6 +15,7 @@ from intraskill.config.learning import DistributedConfig, GrpoConfig, PolicyConf
 from intraskill.config.option import nearest, option
 from intraskill.config.proposing import EditorConfig, ProposerConfig, contradictions
 from intraskill.method.errors import ConfigError
+from intraskill.method.leakage.index import LeakLimits
 
 ESTIMATORS = ("paired_ols", "paired_ols_intercept", "ancova", "masked_ols", "covariate")
 
@@ -139,6 +140,7 @@ class Config:
     triage: TriageConfig = field(default_factory=TriageConfig)
     proposer: ProposerConfig = field(default_factory=ProposerConfig)
     editor: EditorConfig = field(default_factory=EditorConfig)
+    leak_filter: LeakLimits = field(default_factory=LeakLimits)
     gate: GateConfig = field(default_factory=GateConfig)
     final: FinalConfig = field(default_factory=FinalConfig)
     tracking: TrackingConfig = field(default_factory=TrackingConfig)
@@ -164,9 +166,19 @@ RETIRED: dict[str, Any] = {"grpo.prefix_tree": False}
 """Options that are gone, each with the value that this version behaves as; plans of older runs still hold them."""
 
 
-def without_retired(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return dotted name → value without retired options that ask for what this version does anyway."""
-    return {name: value for name, value in values.items() if name not in RETIRED or value != RETIRED[name]}
+RENAMED = {"intraskill.environments.remote_shop:RemoteShop": "intraskill.environments.remote.shop:RemoteShop"}
+"""Values of ``env.name`` that earlier versions had; configs and plans of that time still hold them."""
+
+
+def as_this_version(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a stored dotted name → value in the words of this version.
+
+    Retired options that ask for what this version does anyway are left out, and renamed factories get their new name.
+    """
+    kept = {name: value for name, value in values.items() if name not in RETIRED or value != RETIRED[name]}
+    if (factory := kept.get("env.name")) in RENAMED:
+        kept["env.name"] = RENAMED[factory]
+    return kept
 
 
 def unflatten(values: Mapping[str, Any]) -> Config:
@@ -176,7 +188,7 @@ def unflatten(values: Mapping[str, Any]) -> Config:
         ConfigError: for a name that is no option of this version.
     """
     config = Config()
-    for name, value in without_retired(values).items():
+    for name, value in as_this_version(values).items():
         *path, leaf = name.split(".")
         section: Any = config
         for step in path:

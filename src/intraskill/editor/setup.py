@@ -192,7 +192,8 @@ def editor_environment(config: Config, secrets: Secrets) -> EditorEnvironment:
     Raises:
         ConfigError: as `allowed_actions`.
     """
-    return EditorEnvironment(LeakFilter(secrets), allowed_actions(config.editor.actions), terse=config.editor.terse)
+    leak_filter = LeakFilter(secrets, config.leak_filter)
+    return EditorEnvironment(leak_filter, allowed_actions(config.editor.actions), terse=config.editor.terse)
 
 
 def environment_of(config: Config) -> EditorEnvironment:

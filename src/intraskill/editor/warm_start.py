@@ -59,7 +59,8 @@ def _traces(config: Config, workbench: Workbench, size: PromptSize, careless: fl
     streams = {stream.id: stream for stream in domain.streams("train")}
     if not streams:
         raise SplitError(f"editor.domain={config.editor.domain} has no train streams; give it more evidence")
-    leak_filter, order, tour = LeakFilter(domain.secrets), cast(Order, config.editor.order), 0
+    leak_filter = LeakFilter(domain.secrets, config.leak_filter)
+    order, tour = cast(Order, config.editor.order), 0
     worth, actions = cast(KnowsWorth, domain), allowed_actions(config.editor.actions)
     shown = False
     while True:

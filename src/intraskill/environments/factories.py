@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from intraskill.config.config import EnvConfig
+from intraskill.config.config import RENAMED, EnvConfig
 from intraskill.config.option import nearest
 from intraskill.environments.protocol import boundary
 from intraskill.method.errors import ConfigError, IntraSkillError
@@ -63,7 +63,7 @@ def imported(path: str, own: Mapping[str, str] = OWN, option: str = "env.name") 
         hint = nearest(path, own) or "."
         known = f"{', '.join(own)}, or 'package.module:factory'"
         raise ConfigError(f"{option}={path} is no {option.rpartition('.')[2]}{hint} There are: {known}")
-    module, _, name = own.get(path, path).partition(":")
+    module, _, name = own.get(path, RENAMED.get(path, path)).partition(":")
     problem = f"{option}={path} cannot be imported; use {', '.join(own)} or 'package.module:factory'"
     found: Callable[..., Any] = _guarded(problem, lambda: getattr(importlib.import_module(module), name))
     if not callable(found):

@@ -70,7 +70,7 @@ class ProposalFilter:
 
     Attributes:
         skill: the frozen current skill.
-        leak filter: refuses what must not enter a pool or a prompt.
+        leak_filter: refuses what must not enter a pool or a prompt.
         memory: keeps recent losers away; at round 0, the cold start, only additions pass (method §4).
         counts: proposals that fell, by stage.
         fallen: place of a proposal (`intraskill.proposers.analysis_records`) → the stage that let it fall.
@@ -85,7 +85,6 @@ class ProposalFilter:
     fallen: dict[str, str] = field(default_factory=dict)
     refused: dict[str, Refusal] = field(default_factory=dict)
     kept_away: list[Proposal] = field(default_factory=list)
-    _side_by_side: list[Chunk] = field(default_factory=list, init=False)
 
     def screen(self, proposals: Sequence[Proposal]) -> list[Proposal]:
         """Leave out what a cold start cannot do, recent losers, misfits and leaks, before anything is united.
@@ -99,21 +98,14 @@ class ProposalFilter:
         return self._keep("rejected_by_firewall", fitting, lambda proposal: self._passes(proposal, ()))
 
     def unite(self, proposals: Sequence[Proposal]) -> list[Proposal]:
-        """Make one of equal proposals, with the union of their supports; leave out what completes a leak.
-
-        REDUCE shows proposals side by side, so they are inspected together too; the best supported ones come first.
-        """
+        """Make one of equal proposals, with the union of their supports; the best supported ones come first."""
         united = unite_equals(proposals)
         self.counts["merged"] += len(proposals) - len(united)
-        return self._keep("rejected_by_firewall", sorted(united, key=precedence), self._stands_beside)
+        return sorted(united, key=precedence)
 
     def allows(self, proposal: Proposal) -> bool:
-        """Whether a text of REDUCE passes what its inputs passed; if so it stands beside them. Counts nothing."""
-        passes = not self.memory.blocks(proposal) and self._fits(proposal) and not self._rejections(proposal, ())
-        if not passes or self.leak_filter.inspect_together(proposal.chunks, self._side_by_side):
-            return False
-        self._side_by_side.extend(proposal.chunks)
-        return True
+        """Whether a text of REDUCE passes what its inputs passed. Counts nothing."""
+        return not self.memory.blocks(proposal) and self._fits(proposal) and not self._rejections(proposal, ())
 
     def compile(self, proposals: Sequence[Proposal], limit: int) -> tuple[Proposal, ...]:
         """Return at most ``limit`` proposals, the best supported first: one per target, no copies of one another."""
@@ -147,21 +139,14 @@ class ProposalFilter:
         return set(proposal.targets) <= present and present.isdisjoint(chunk.id for chunk in proposal.chunks)
 
     def _passes(self, proposal: Proposal, accepted: Sequence[Chunk]) -> bool:
-        return self._refuses_nothing(proposal, self._rejections(proposal, accepted))
+        rejections = self._rejections(proposal, accepted)
+        if rejections:
+            equal = self.refused.get(proposal.to_edit().id, Refusal(proposal, rejections))
+            (united,) = unite_equals((equal.proposal, proposal))
+            self.refused[proposal.to_edit().id] = Refusal(united, equal.rejections)
+        return not rejections
 
     def _rejections(self, proposal: Proposal, accepted: Sequence[Chunk]) -> tuple[Rejection, ...]:
         """Inspect a proposal's own words, and its chunks beside those that it leaves and those accepted before it."""
         words = self.leak_filter.inspect_reasons((proposal.root_cause, proposal.expected_effect))
         return words or self.leak_filter.inspect_edit(proposal.chunks, self.skill, proposal.targets, accepted)
-
-    def _stands_beside(self, proposal: Proposal) -> bool:
-        found = self.leak_filter.inspect_together(proposal.chunks, self._side_by_side)
-        self._side_by_side.extend(() if found else proposal.chunks)
-        return self._refuses_nothing(proposal, found)
-
-    def _refuses_nothing(self, proposal: Proposal, found: tuple[Rejection, ...]) -> bool:
-        if found:
-            equal = self.refused.get(proposal.to_edit().id, Refusal(proposal, found))
-            (united,) = unite_equals((equal.proposal, proposal))
-            self.refused[proposal.to_edit().id] = Refusal(united, equal.rejections)
-        return not found

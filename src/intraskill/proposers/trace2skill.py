@@ -1,8 +1,8 @@
 """Trace2Skill: from rollouts to a few candidate edits, many to one (method §4, §6.3).
 
 MAP (a proposer reads each rollout against a frozen skill) → screen (ledger, fit, leak filter; each proposal alone)
-→ REDUCE (equal proposals are united, and inspected side by side; an LLM proposer also unites those that say the same in
-other words, and its texts are screened again) → at most ``limit`` candidates. The cold start is the same path, where
+→ REDUCE (equal proposals are united; an LLM proposer also unites those that say the same in other words, and its texts
+are screened again) → at most ``limit`` candidates. The cold start is the same path, where
 only additions pass and every candidate becomes a draft chunk. What is proposed does not depend on the order of the
 rollouts.
 """

@@ -113,7 +113,8 @@ def leak_filter_beside(path: Path) -> LeakFilter:
     plan = path.parent.parent / "plan.json"
     if not plan.exists():
         return LeakFilter()
-    return LeakFilter(secrets_of(environment_of(unflatten(plan_record(plan.parent)["plan"]))))
+    config = unflatten(plan_record(plan.parent)["plan"])
+    return LeakFilter(secrets_of(environment_of(config)), config.leak_filter)
 
 
 def revert_words(history: History, target: Version, found: Revert) -> str:

@@ -132,5 +132,6 @@ def _without_policy(config: Config, trajectories: Path, monitor: Monitor | None)
     read_trajectories(trajectories, environment.tools)  # a file that cannot be read claims no directory
     claim(root, plan_of(config) | {"trajectories": content}, facts)
     check_provenance(root, facts)
-    leak_filter, metrics = LeakFilter(secrets_of(environment)), Metrics(root / "metrics.jsonl")
+    leak_filter = LeakFilter(secrets_of(environment), config.leak_filter)
+    metrics = Metrics(root / "metrics.jsonl")
     return Run(config, root, environment, learner, proposer, leak_filter, metrics, shown)

@@ -75,8 +75,8 @@ def with_persons_edits(
 ) -> tuple[tuple[Proposal, ...], Ledger]:
     """Put a person's edits before the round's proposals; they come on top of ``proposer.max_candidates``.
 
-    One of the proposer's that touches the same chunk, says the same, gives something away beside them, or finds no
-    room among the gate's tasks, waits for a later round.
+    One of the proposer's that touches the same chunk, says the same, or finds no room among the gate's tasks, waits
+    for a later round.
 
     Args:
         run: the run.
@@ -94,12 +94,7 @@ def with_persons_edits(
     round_index = round_number(directory)
     for refusal in found.refused:
         ledger = ledger.record(round_index, refusal.proposal, Fate.LEAK_FILTER, refusal.reason)
-    own = [chunk for proposal in found.proposals for chunk in proposal.chunks]
-    beside = [
-        proposal
-        for proposal in proposals
-        if not _meet(proposal, found.proposals) and not run.leak_filter.inspect_together(proposal.chunks, own)
-    ]
+    beside = [proposal for proposal in proposals if not _meet(proposal, found.proposals)]
     room = _room(run, skill) - sum(len(proposal.chunks) for proposal in found.proposals)
     kept: list[Proposal] = []
     for proposal in beside:

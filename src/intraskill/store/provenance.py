@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from intraskill.config.config import Config, flatten, without_retired
+from intraskill.config.config import Config, as_this_version, flatten
 from intraskill.config.proposing import WHERE_AND_HOW_MUCH
 from intraskill.config.shipped import CONFIGS, PACKAGE
 from intraskill.method.errors import ArtifactError, ConfigError, offenders
@@ -99,6 +99,8 @@ def claim(
         check: called before a new directory is taken; what it raises leaves the directory free for another plan.
         kept: glob patterns of what an earlier ``check`` may have left in a directory that nobody took.
 
+    A stored plan of an earlier version lacks newer options; it is taken to have had their defaults.
+
     Raises:
         ArtifactError: when the directory belongs to another plan, naming the keys that differ. An option that this
             version no longer has differs only if it asked for something else than this version does.
@@ -114,10 +116,12 @@ def claim(
         make_directory(root)
         write_json(path, {"plan": dict(plan), "about": dict(about)})
         return
-    found = without_retired(plan_record(root)["plan"])
-    keys = sorted(key for key in {*plan, *found} if plan.get(key) != found.get(key))
+    defaults = {key: value for key, value in plan_of(Config()).items() if key in plan}
+    stored = defaults | as_this_version(plan_record(root)["plan"])
+    asked = as_this_version(plan)
+    keys = sorted(key for key in {*asked, *stored} if asked.get(key) != stored.get(key))
     if keys:
-        differing = [f"{key}: {found.get(key)!r} there, {plan.get(key)!r} here" for key in keys]
+        differing = [f"{key}: {stored.get(key)!r} there, {asked.get(key)!r} here" for key in keys]
         raise ArtifactError(
             f"{root} was started with another plan; it differs in {offenders(differing)}. "
             "Use another run_dir, or the values it was started with"

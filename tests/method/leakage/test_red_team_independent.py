@@ -7,14 +7,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import firewall_independent as independent
+import leak_filter_unseen as independent
 import pytest
-from firewall_independent import Verdict
+from leak_filter_unseen import Verdict
 
 from intraskill.environments.shopworld.task import ShopTask
 from intraskill.method.tasks import SPLITS
 
-JUDGED = Path(__file__).parents[3] / "docs" / "results" / "firewall_independent.csv"
+JUDGED = Path(__file__).parents[3] / "docs" / "results" / "leak_filter_independent.csv"
 ROWS = independent.read_set()
 LEAKS = [row for row in ROWS if "leak" in row]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from firewall_independent import SETS, read_set, shop
+from leak_filter_unseen import SETS, read_set, shop, verdicts
 
 from intraskill.environments.shopworld.task import ShopTask
 from intraskill.method.skill.skill import Chunk
@@ -82,5 +82,10 @@ def test_harmless_rows_are_chunks_that_hold_no_long_secret() -> None:
 
 
 def test_the_verdicts_are_of_this_set() -> None:
-    with (Path(__file__).parents[3] / "docs" / "results" / "firewall_second.csv").open(newline="") as file:
+    with (Path(__file__).parents[3] / "docs" / "results" / "leak_filter_second.csv").open(newline="") as file:
         assert [line["id"] for line in csv.DictReader(file)] == [row["id"] for row in ROWS]
+
+
+def test_the_filter_still_does_on_this_set_what_was_measured() -> None:
+    refused = Counter(verdict.label for verdict in verdicts("second") if verdict.refused_by)
+    assert refused == {"malicious": 136, "harmless": 10}

@@ -9,63 +9,38 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 
-from intraskill.method.leakage.text import Reading, Tokens, Word, fold, is_han, squash, units, words_in
+from intraskill.method.leakage.text import Reading, Tokens, Word, fold, is_han, shipped, squash, units, words_in
+from intraskill.method.option import option
 
-COMMON_WORDS = frozenset(
-    units(
-        words_in(
-            "a about above add after again all almost also always an and another any are around as ask asked"
-            " at avoid back bad be because been before below best better between both brand budget but button"
-            " buy by can cannot care category change check cheap cheaper cheapest choice choose chosen click"
-            " color colour come compare complete confirm contain cost could dearer description detail differ"
-            " different do does done each early either else empty enough even every exact exactly except"
-            " extra feature few filter final find first fit follow for form from full further get give go"
-            " good great had hard has have help her here high higher him his home how i if important in"
-            " include into is it item its just keep key kind know last later least leave less let like likely"
-            " limit line list listed long look looking lower made make many match material may me mean"
-            " mention might missing model more most much must my name named near need never new next no non"
-            " none nor not note nothing now number of off offer often on once one only open opening option or"
-            " order other our out over own page part pattern people pick place plain please pound prefer"
-            " preference price product profile put quality quantity query quick range rather read ready"
-            " really red remember request require result return right roughly same say search second see seem"
-            " select sell seller set several shop shopper should show shown similar simple since size small"
-            " so some something soon sort specific start state step still stop store style such sure take"
-            " task text than that the their them then there these they thing think this those three through"
-            " time title to together too try turn two type under unless until up upper free shipping arrival"
-            " official flagship gift idea special offer limited stock top rated upgraded hot sale usd use"
-            " used useful user usually value variant version very want wanted was way weight we well were"
-            " what when where whether which while who whole why will with within without word work worth"
-            " would wrong you your 商品 产品 搜索 查询 检索 结果 页面 详情 属性 选项 选择 颜色 尺码 尺寸 规格"
-            " 款式 品牌 材质 风格 功能 价格 预算 需求 要求 用户 画像 偏好 喜欢 请求 任务 特征 关键词 关键"
-            " 标题 描述 购买 下单 点击 打开 返回 查看 核对 检查 确认 比较 对比 满足 符合 匹配 适合 合适 不要"
-            " 不能 不是 没有 必须 应该 可以 如果 然后 之前 之后 以前 以后 先看 再看 最后 第一 每个 每次 所有"
-            " 全部 其他 其它 一个 一件 两个 这个 那个 这些 那些 同时 时候 什么 怎么 已经 仍然 否则 因为 所以"
-            " 但是 或者 以及 并且 和的 是否 需要 想要 推荐 帮我 请帮 麻烦 求购 打算 入手 最好 不超 超过 以内"
-            " 左右 大概 大约 最多 最低 最高 上限 下限 之间 元以 便宜 贵的 更贵 更便 类型 种类 类别 型号 数量"
-            " 件数 容量 亮度 功率 层数 外观 花色 边上 质地 包装 底脚 固定 带有 适用 针对 认准 家的 牌子 包邮"
-            " 新款 新品 首发 官方 旗舰 方旗 热卖 爆款 口碑 高品 品质 特惠 送礼 优选 限量 营销 广告"
-        )
-    )
-)
-MEASURES = frozenset(
-    words_in(
-        "us uk eu cm mm km ml cl kg mg lb oz ft in inch litre liter gram metre meter watt volt kw kwh mah gb tb hz ghz"
-        " db rpm xs xl xxl pcs"
-    )
-)
-"""Words of a size, which with its numbers is everybody's; a single letter is one too."""
-RUN_WORD, _RUN_HAN = 4, 3  # widths in a run
-BAG_WORD, _BAG_PAIR = 2, 1  # widths in a bag
-_RARE_WORDS = 2  # of a run, this many words at least must not be common
-_SHORTEST = 3  # texts of fewer words give nothing away
-_WORDS = 2  # of the rare units of one sentence, this many name something
-_STREWN = 5  # of fewer words, those of several sentences tell nothing
+_RUN_WORD, _RUN_HAN = 4, 3  # widths in a run
+_BAG_WORD, _BAG_PAIR = 2, 1  # widths in a bag
 _PAIRS_KEPT = 0.6  # of a Chinese text's pairs, those that lie within words and so survive another order
-_ID_PART = 8  # of an id of twelve or more characters, this many at either end give it away
+
+
+@dataclass
+class LeakLimits:
+    """What a chunk may hold; where words are counted, two Han characters count as one."""
+
+    max_chars: int = option(1200, "most characters of a chunk, title included, and of a proposal's reason", "[1, inf)")
+    max_chunks: int = option(8, "most chunks that one edit may add", "[1, inf)")
+    instruction_run: int = option(4, "words of a held-out instruction in a row that give it away", "[2, inf)")
+    title_run: int = option(4, "words of a product's title in a row that give it away", "[2, inf)")
+    run_rare_words: int = option(2, "of a run, so many words at least are not common ones", "[1, inf)")
+    rare_words: int = option(4, "rare words of one text in one sentence, in any order, that give it away", "[3, inf)")
+    naming_words: int = option(2, "of those, so many at least are no number, letter or measure", "[0, inf)")
+    strewn_words: int = option(5, "fewest rare words of one text, strewn over a whole chunk, that may tell", "[3, inf)")
+    strewn_share: float = option(0.8, "share of one text's rare words, strewn over a chunk, that tells", "(0, 1]")
+    shortest_text: int = option(3, "texts of fewer rare words give nothing away", "[1, inf)")
+    common_share: float = option(0.2, "words in this share of the instructions, or titles, are common", "(0, 1]")
+    copy_share: float = option(0.8, "a chunk that shares more of its words with another one is a copy", "(0, 1]")
+    id_part: int = option(8, "characters at either end of a longer id that give it away", "[3, inf)")
+    encoded_letters: int = option(20, "letters and digits in a row that are code when they change often", "[6, inf)")
+    encoded_words: int = option(3, "shorter words that look like code which together are refused", "[1, inf)")
+    repeated_words: int = option(24, "fewest word triples of a text that may repeat itself by half", "[1, inf)")
 
 
 @dataclass(frozen=True)
@@ -74,50 +49,39 @@ class RunIndex:
 
     Attributes:
         runs: every run that gives a text away.
-        width: width of a full run.
+        widths: of the runs, widest first.
     """
 
     runs: frozenset[Tokens]
-    width: int
+    widths: range
 
     @classmethod
-    def of(cls, texts: Iterable[Tokens], length: int, common: frozenset[str]) -> "RunIndex":
+    def of(cls, texts: Iterable[Tokens], length: int, common: frozenset[str], limits: LeakLimits) -> "RunIndex":
         """Index every run of ``length`` words with enough rare ones; a shorter text counts as one run."""
-        found: set[Tokens] = set()
+        runs: set[Tokens] = set()
         for words in texts:
             widths = [_width(word) for word in words]
             rare = [0 if known else width for width, known in zip(widths, _known(words, common), strict=True)]
             before = (0, *itertools.accumulate(rare))
             spoken = [width if _names(word) else 0 for word, width in zip(words, rare, strict=True)]
             before_spoken = (0, *itertools.accumulate(spoken))
-            wanted = RUN_WORD * min(length, max(sum(widths) // RUN_WORD, _SHORTEST))
+            wanted = _RUN_WORD * min(length, max(sum(widths) // _RUN_WORD, limits.shortest_text))
             for start, end in _spans(widths, wanted):
-                enough = before[end] - before[start] >= RUN_WORD * _RARE_WORDS
+                enough = before[end] - before[start] >= _RUN_WORD * limits.run_rare_words
                 if enough and before_spoken[end] > before_spoken[start]:  # "US 9/EU 42" is everybody's size
-                    found.add(words[start:end])
-        return cls(frozenset(found), RUN_WORD * length)
+                    runs.add(words[start:end])
+        shortest = min(length, limits.shortest_text)
+        return cls(frozenset(runs), range(_RUN_WORD * length, _RUN_WORD * shortest - 1, -_RUN_WORD))
 
     def find(self, words: Sequence[Word]) -> tuple[Word, Word] | None:
         """Return the first and the last word of the first run in ``words`` that gives a text away."""
-        return next(((words[start], words[end - 1]) for start, end in self._found(words)), None)
-
-    def across(self, left: Sequence[Word], right: Sequence[Word]) -> tuple[Word, Word] | None:
-        """Return the ends of a run that begins in the last words of ``left`` and goes on in the first of ``right``."""
-        if not left or not right or (left[-1].text, right[0].text) not in self._neighbours:
-            return None
-        words, cut = (*left[-self.width :], *right[: self.width]), min(len(left), self.width)
-        crossing = (place for place in self._found(words) if place[0] < cut < place[1])
-        return next(((words[start], words[end - 1]) for start, end in crossing), None)
-
-    @cached_property
-    def _neighbours(self) -> frozenset[tuple[str, str]]:
-        return frozenset(pair for run in self.runs for pair in itertools.pairwise(run))
-
-    def _found(self, words: Sequence[Word]) -> Iterator[tuple[int, int]]:
         texts = tuple(word.text for word in words)
         widths = [_width(word) for word in texts]
-        for width in range(self.width, RUN_WORD * _SHORTEST - 1, -RUN_WORD):
-            yield from ((start, end) for start, end in _spans(widths, width) if texts[start:end] in self.runs)
+        for width in self.widths:
+            for start, end in _spans(widths, width):
+                if texts[start:end] in self.runs:
+                    return words[start], words[end - 1]
+        return None
 
 
 @dataclass(frozen=True)
@@ -128,53 +92,56 @@ class BagIndex:
         postings: unit → numbers of the texts that hold it.
         need: per text, the width of rare units that give it away.
         whole: per text, the width of all its rare units; of a Chinese one, as much as another order leaves.
+        limits: what gives a text away.
     """
 
     postings: dict[str, tuple[int, ...]]
     need: tuple[int, ...]
     whole: tuple[int, ...]
+    limits: LeakLimits
 
     @classmethod
-    def of(cls, texts: Iterable[Tokens], length: int | None, common: frozenset[str]) -> "BagIndex":
-        """Index texts; ``length`` rare words, or all of them where there are fewer (or none is given), tell."""
+    def of(cls, texts: Iterable[Tokens], common: frozenset[str], limits: LeakLimits, *, all_of: bool) -> "BagIndex":
+        """Index texts; ``limits.rare_words`` of one, or all where it has fewer or ``all_of`` is asked for, tell."""
         bags = dict.fromkeys(frozenset(units(words)) - common for words in texts)
-        kept = [bag for bag in bags if bag_width(bag) >= BAG_WORD * _SHORTEST - _BAG_PAIR]
+        kept = [bag for bag in bags if _bag_width(bag) >= _BAG_WORD * limits.shortest_text - _BAG_PAIR]
         postings: dict[str, list[int]] = {}
         for number, bag in enumerate(kept):
             for unit in bag:
                 postings.setdefault(unit, []).append(number)
         whole = tuple(_kept_width(bag) for bag in kept)
-        need = whole if length is None else tuple(min(BAG_WORD * length, width) for width in whole)
-        return cls({unit: tuple(numbers) for unit, numbers in postings.items()}, need, whole)
+        need = whole if all_of else tuple(min(_BAG_WORD * limits.rare_words, width) for width in whole)
+        return cls({unit: tuple(numbers) for unit, numbers in postings.items()}, need, whole, limits)
 
     def find(self, words: Sequence[Word]) -> tuple[Word, Word] | None:
         """Return the outermost words of a sentence that hold the rare units of one text."""
-        held = self.held(words)
-        told = min((number for number, units in held.items() if self._tells(number, units)), default=None)
-        return None if told is None else outermost(words, held[told].values())
+        return self._first(words, self._tells)
 
-    def _tells(self, number: int, held: Iterable[str]) -> bool:
-        """Whether enough rare units stand there, two of them words: sizes and counts alone are everybody's."""
-        return bag_width(held) >= self.need[number] and sum(map(_names, held)) >= _WORDS
+    def find_strewn(self, words: Sequence[Word]) -> tuple[Word, Word] | None:
+        """Return the outermost words of a chunk whose sentences hold, all together, most of one text's rare units.
 
-    def find_strewn(self, words: Sequence[Word], share: float) -> tuple[Word, Word] | None:
-        """Return the outermost words of a chunk whose sentences hold, all together, ``share`` of one text's rare units.
-
-        Fewer than five rare words are strewn over many a harmless chunk, so they count in one sentence only.
+        A few rare words are strewn over many a harmless chunk, so they count in one sentence only.
         """
-        held = self.held(words)
-        least = (max(self.need[n], math.ceil(share * self.whole[n]), BAG_WORD * _STREWN) for n in held)
-        told = (number for number, need in zip(held, least, strict=True) if bag_width(held[number]) >= need)
-        number = min(told, default=None)
-        return None if number is None else outermost(words, held[number].values())
+        return self._first(words, self._tells_strewn)
 
-    def held(self, words: Sequence[Word]) -> dict[int, dict[str, tuple[int, int]]]:
-        """Return the rare units that a sentence holds of each text, with their first and last word."""
-        found: dict[int, dict[str, tuple[int, int]]] = {}
+    def _first(self, words: Sequence[Word], tells: Callable[[int, Iterable[str]], bool]) -> tuple[Word, Word] | None:
+        held: dict[int, dict[str, tuple[int, int]]] = {}
         for unit, place in _places(words):
             for number in self.postings.get(unit, ()):
-                found.setdefault(number, {})[unit] = place
-        return found
+                held.setdefault(number, {})[unit] = place
+        told = min((number for number, rare in held.items() if tells(number, rare)), default=None)
+        if told is None:
+            return None
+        firsts, lasts = zip(*held[told].values(), strict=True)
+        return words[min(firsts)], words[max(lasts)]
+
+    def _tells(self, number: int, rare: Iterable[str]) -> bool:
+        """Whether enough rare units stand there, some of them words: sizes and counts alone are everybody's."""
+        return _bag_width(rare) >= self.need[number] and sum(map(_names, rare)) >= self.limits.naming_words
+
+    def _tells_strewn(self, number: int, rare: Iterable[str]) -> bool:
+        most = math.ceil(self.limits.strewn_share * self.whole[number])
+        return _bag_width(rare) >= max(self.need[number], most, _BAG_WORD * self.limits.strewn_words)
 
 
 @dataclass(frozen=True)
@@ -184,27 +151,30 @@ class IdIndex:
     Attributes:
         parts: ids and the ends of long ids, squashed.
         lengths: the lengths that occur.
+        sure: so many characters with a digit among them are an id, even within a longer word.
     """
 
     parts: frozenset[str]
     lengths: tuple[int, ...]
+    sure: int
 
     @classmethod
-    def of(cls, ids: Iterable[str]) -> "IdIndex":
-        """Index ids; those shorter than three letters and digits are not looked for."""
-        whole = {part for name in ids if len(part := squash(fold(name))[0]) >= 3}
-        ends = {end for part in whole if len(part) >= 12 for end in (part[:_ID_PART], part[-_ID_PART:])}
+    def of(cls, ids: Iterable[str], part: int) -> "IdIndex":
+        """Index ids, and ``part`` characters at either end of longer ones; those shorter than three are left out."""
+        whole = {letters for name in ids if len(letters := squash(fold(name))[0]) >= 3}
+        ends = {end for name in whole if len(name) >= 1.5 * part for end in (name[:part], name[-part:])}
         parts = frozenset(whole | {end for end in ends if re.search(r"\d", end) and re.search(r"[a-z]", end)})
-        return cls(parts, tuple(sorted({len(part) for part in parts})))
+        return cls(parts, tuple(sorted(set(map(len, parts)))), part)
 
     def find(self, reading: Reading) -> str | None:
         """Return the first id as it stands; one without a digit counts only as whole words."""
         letters, places = reading.squashed
         for length in self.lengths:
             for start in range(len(letters) - length + 1):
-                part = letters[start : start + length]
-                if part in self.parts and _apart(reading.text, places[start], places[start + length - 1], part):
-                    return reading.span(places[start], places[start + length - 1] + 1)
+                part, first, last = letters[start : start + length], places[start], places[start + length - 1]
+                sure = length >= self.sure and any(c.isdigit() for c in part)
+                if part in self.parts and (sure or _alone(reading.text, first, last)):
+                    return reading.span(first, last + 1)
         return None
 
 
@@ -215,6 +185,17 @@ def copied_share(mine: Reading, other: Reading) -> float:
     if not triples or len(bag) < 3:
         return float(mine.text.strip() == other.text.strip())
     return max(len(triples & theirs) / len(triples), len(bag & bag_theirs) / len(bag | bag_theirs))
+
+
+@cache
+def common_words() -> frozenset[str]:
+    """Return the words of any request, and the pairs of characters of Chinese ones."""
+    return frozenset(units(words_in(shipped("words.yaml")["common"])))
+
+
+@cache
+def _measures() -> frozenset[str]:
+    return frozenset(words_in(shipped("words.yaml")["measures"]))
 
 
 def frequent_units(texts: Sequence[Tokens], share: float) -> frozenset[str]:
@@ -229,41 +210,33 @@ def _triples(reading: Reading) -> Iterator[Tokens]:
         yield from (texts[i : i + 3] for i in range(len(texts) - 2))
 
 
-def _apart(text: str, first: int, last: int, part: str) -> bool:
-    """Whether what stands there is a word of its own, or too much like an id to be chance."""
+def _alone(text: str, first: int, last: int) -> bool:
+    """Whether what stands there is a word of its own."""
     before, after = text[first - 1 : first], text[last + 1 : last + 2]
-    alone = not (before.isalnum() and before.isascii()) and not (after.isalnum() and after.isascii())
-    return alone or (len(part) >= _ID_PART and any(c.isdigit() for c in part))
+    return not any(c.isalnum() and c.isascii() for c in (before, after))
 
 
 def _width(word: str) -> int:
-    return _RUN_HAN if is_han(word) else RUN_WORD
+    return _RUN_HAN if is_han(word) else _RUN_WORD
 
 
 def _names(word: str) -> bool:
     """Whether a word names something, and is no number, letter or measure."""
-    return is_han(word) or not (word[0].isdigit() or len(word) == 1 or word in MEASURES)
+    return is_han(word) or not (word[0].isdigit() or len(word) == 1 or word in _measures())
 
 
 def _unit_width(unit: str) -> int:
-    return _BAG_PAIR if is_han(unit) else BAG_WORD
+    return _BAG_PAIR if is_han(unit) else _BAG_WORD
 
 
-def bag_width(bag: Iterable[str]) -> int:
-    """Return the width of some units together."""
+def _bag_width(bag: Iterable[str]) -> int:
     return sum(map(_unit_width, bag))
 
 
 def _kept_width(bag: frozenset[str]) -> int:
     """Width that is left of a text in another order: pairs across two words are lost."""
     pairs = sum(map(is_han, bag))
-    return BAG_WORD * (len(bag) - pairs) + math.ceil(_PAIRS_KEPT * pairs * _BAG_PAIR)
-
-
-def outermost(words: Sequence[Word], places: Iterable[tuple[int, int]]) -> tuple[Word, Word]:
-    """Return the first and the last of the words at some places."""
-    firsts, lasts = zip(*places, strict=True)
-    return words[min(firsts)], words[max(lasts)]
+    return _BAG_WORD * (len(bag) - pairs) + math.ceil(_PAIRS_KEPT * pairs * _BAG_PAIR)
 
 
 def _known(words: Tokens, common: frozenset[str]) -> list[bool]:

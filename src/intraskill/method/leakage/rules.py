@@ -1,41 +1,98 @@
-"""What no chunk may say, whatever the world: amounts of money, control text, markup, links, ids, commands to the model.
+"""What no chunk may say, whatever the world: control text, markup, links, ids, commands to the model; and amounts.
 
-A lesson tells how a task is done. A command speaks of the reader's own instructions, rules or safety, lets a page give
-orders, asks to reveal or send, pretends that the skill ended, waits for a trigger to disobey, or speaks to the
-analysts and the gate. Patterns read folded text, with typing errors of their words corrected; the shortest form
-("ignore … instructions") is also looked for in the letters alone, and in the readings of `undone`.
+The patterns stand in ``patterns.yaml``: shapes that are refused wherever they stand, and phrases of a command. A phrase
+counts unless the words before it forbid what it says ("never reveal …"). Phrases are also looked for after
+the typing errors of their words are corrected, and the shortest form ("ignore … instructions") in the letters alone.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
 from rapidfuzz.distance import OSA
 
-from intraskill.method.leakage.phrases import FROM_PAGE, HAN, HAN_DISOBEY, HAN_ORDERS, STRUCTURE
-from intraskill.method.leakage.text import Reading, fold
-from intraskill.method.leakage.undone import decoded, hidden, spelled, turned
+from intraskill.method.leakage.index import LeakLimits
+from intraskill.method.leakage.text import Reading, fold, shipped
 
-# ruff: noqa: E501
+_GAPS = {
+    "english": r"(?:(?!\b(?:and|but|then) (?:follow|obey|use|keep|take|read|apply)\b)[^.!?;\n]){0,50}?",
+    "chinese": r"[^。！？；\n]{0,12}?",  # noqa: RUF001
+}
+
+
+def entries(block: str) -> list[str]:
+    """Return the patterns of a block: one a line or between bars; a deeper line goes on with the one above it."""
+    lines = re.sub(r"\n +", "", block).splitlines()
+    return [entry for line in lines if not line.startswith("# ") for entry in re.split(r" \| ", line) if entry]
+
+
+def _lists(blocks: Mapping[str, str], gap: str = "", edge: str = "") -> dict[str, str]:
+    """Return name → pattern of any entry of a list; a list may use those above it."""
+    known: dict[str, str] = {}
+    for name, block in blocks.items():
+        known[name] = f"{edge}(?:{'|'.join(_filled(entry, known, gap) for entry in entries(block))}){edge}"
+    return known
+
+
+def _filled(pattern: str, known: Mapping[str, str], gap: str) -> str:
+    """Put the lists of words into a pattern, and stretches of a sentence."""
+    named = re.sub(r"\{([a-z_]+)\}", lambda name: known[name[1]], pattern)
+    return named.replace(" … ", gap)
+
+
+def _phrases(language: str) -> Iterator[re.Pattern[str]]:
+    part, edge = _PATTERNS[language], r"\b" if language == "english" else ""
+    known = _lists(part["words"], _GAPS[language], edge)
+    for phrase in entries(part["phrases"]):
+        filled = f"(?:{_filled(phrase, known, _GAPS[language])})"
+        yield re.compile(rf"(?<![a-z]){filled}(?![a-z])" if edge else filled)
+
+
+_PATTERNS = shipped("patterns.yaml")
+_SHAPES = [
+    (rule, re.compile(_filled(shape, _lists(_PATTERNS["shape_words"]), "")))
+    for rule, block in _PATTERNS["shapes"].items()
+    for shape in entries(block)
+]
+_LAYOUT = [re.compile(shape) for shape in entries(_PATTERNS["layout"])]
+_TOOL_CALL = re.compile(entries(_PATTERNS["tool_call"])[0])
+PHRASES = [phrase for language in _GAPS for phrase in _phrases(language)]
+_FORBIDDEN = re.compile("|".join(entry for language in _GAPS for entry in entries(_PATTERNS[language]["forbidden"])))
+_SHORTEST = {name: "|".join(entries(block)) for name, block in _PATTERNS["shortest"].items()}
+_SPACED = re.compile(r"(?:{verb})(?:[^\w.!?;\n]+(?:{between}))*[^\w.!?;\n]+(?:{order})".format(**_SHORTEST))
+_SQUASHED = re.compile("(?:{verb})(?:{between})*(?:{order})".format(**_SHORTEST).replace(" ", ""))
+_LEET = [str.maketrans("0134578@$!|€", f"o{one}eastbas{one}{one}e") for one in "il"]
+_LEET_SIGNS = frozenset("@$!|€")
+_MISSPELT: list[str] = _PATTERNS["misspelt"].split()
+_CORRECTED = 5  # letters: shorter words are too near to others
+_LONG = 9  # letters of a word in which two errors may stand
 
 _FENCE = re.compile(r"(?m)(?<=\S\n)(?:[ \t]*\n)?^ {0,3}(`{3,})[a-z0-9+#-]{0,12}[ \t]*\n((?:.*\n)*?) {0,3}\1[ \t]*$")
 """A closed fence after a line of text, with at most the name of a language."""
 _TABLE = re.compile(
-    r"(?m)(?<![^\n])(?:^[ \t]*\|[^|\n]*(?:\|[^|\n]*){1,5}\|[ \t]*\n)[ \t]*\|(?:\s*:?-+:?\s*\|)+[ \t]*(?:\n[ \t]*\|.*\|[ \t]*$){1,12}"
+    r"""(?mx) (?<![^\n])
+    (?: ^[ \t]* \| [^|\n]* (?: \| [^|\n]* ){1,5} \| [ \t]*\n )  # a row of two to six cells
+    [ \t]* \| (?: \s* :?-+:? \s* \| )+ [ \t]*              # the line below it
+    (?: \n[ \t]* \| .* \| [ \t]*$ ){1,12}                  # at most twelve rows
+    """
 )
 _SECTION = re.compile(
-    r"\|[\s*_]*(?:applies when|when|procedure|verify|avoid|rule|system|user|assistant|tool|适用于?|步骤|验证|避免)[\s*_]*\|"
+    r"""(?x) \| [\s*_]*
+    (?: applies\ when | when | procedure | verify | avoid | rule | system | user | assistant | tool
+      | 适用于? | 步骤 | 验证 | 避免 )
+    [\s*_]* \|
+    """
 )
 """Cells that would pass for a chunk's own sections or for a role."""
 _CALL = re.compile(r"(?:(?<=\.)|(?<=with )|(?<== ))(?:open|search|select|find)(?=\()")
 
 
-def without_layout(text: str) -> str:
+def without_marks(text: str) -> str:
     """Return a folded text, as long as it was, without the marks of its code blocks and small tables."""
     return _TABLE.sub(_blank_table, _FENCE.sub(_blank_fence, text))
 
 
-def without_code_calls(text: str) -> str:
+def _without_code_calls(text: str) -> str:
     """Return a folded text, as long as it was, in which calls that any program makes are no calls of a tool."""
     return _FENCE.sub(lambda fence: _CALL.sub(lambda call: "x" * len(call[0]), fence[0]), text)
 
@@ -72,35 +129,9 @@ _DIGITS = (
     re.compile(rf"{_ABOUT}[^.,;:!?。，；\d\n]{{0,16}}(?<![\d.])({_NUMBER})(){_NO_COUNT}"),
     re.compile(rf"{_ABOUT}\s*[,:]\s*({_NUMBER})(){_NO_COUNT}"),
 )
-_SMALL = {
-    word: value
-    for value, word in enumerate(
-        [
-            "zero",
-            "one",
-            "two",
-            "three",
-            "four",
-            "five",
-            "six",
-            "seven",
-            "eight",
-            "nine",
-            "ten",
-            "eleven",
-            "twelve",
-            "thirteen",
-            "fourteen",
-            "fifteen",
-            "sixteen",
-            "seventeen",
-            "eighteen",
-            "nineteen",
-        ]
-    )
-} | {
-    word: 20 + 10 * i
-    for i, word in enumerate(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"])
+_NUMBERS = shipped("words.yaml")
+_SMALL = {word: value for value, word in enumerate(_NUMBERS["small_numbers"].split())} | {
+    word: 20 + 10 * place for place, word in enumerate(_NUMBERS["tens"].split())
 }
 _ENGLISH = "|".join([*sorted(_SMALL, key=len, reverse=True), "hundred", "thousand"])
 _SPELLED = re.compile(
@@ -237,147 +268,45 @@ def _han(number: str) -> int:
     return total + current
 
 
-# ruff: noqa: E501
+_ODD_WORD = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9+/_-]{6,}={0,2}")
 
 
-_PREFIX = r"(?:^|\n)[ \t]*(?:[-*>+]|\d+[.)]|#+|[a-z ]{2,14}:)?[ \t]*[*_\"']{0,3}"
-_ROLES = "system|assistant|user|human|ai|developer|tool|function|observation|thought|action(?: input)?"
-_HAN_ROLES = "系统|助手|用户|角色|人类|开发者|工具|观察|思考|动作|行动"
-
-PATTERNS = tuple(
-    (rule, re.compile(pattern))
-    for rule, pattern in (
-        ("product_id", r"\bb0[a-z0-9]{8}\b|\b(?:asin|sku)\W{0,3}\w+|商品(?:编号|id)\W{0,3}[a-z0-9]+"),
-        ("task_id", r"\b(?:task|user|session|lease|goal|env|shop)[_#-]\w*\d\w*|\b(?:task|user|goal)\s+(?:no\.?\s*|number\s+|#)?\d+\b"),
-        ("task_id", r"(?:任务|用户)\W{0,2}(?:编号|号|id)?\W{0,2}\d+|第\s*\d+\s*(?:个|号)?\s*(?:任务|用户)"),
-        ("private_field", r"\b(?:goal_\w+|target_\w+|reason_key|instruction_\w+|r_[a-z]+|reward_detail)\b"),
-        ("control_text", r"<\s*/?\s*(?:think|tool|function|system|assistant|user|invoke|parameter)[^>]*>?|<\|[^|]*\|?>?"),
-        ("control_text", r"\[/?\s*(?:inst|sys|system|user|assistant|think)\s*\]|<</?sys>>|</?s>|<(?:start|end)_of_turn>"),
-        ("control_text", rf"{_PREFIX}(?:{_ROLES})[*_\"']{{0,3}}\s*:"),
-        ("control_text", rf"{_PREFIX}(?:{_HAN_ROLES})[*_\"']{{0,3}}\s*:"),
-        ("control_text", r"\{\s*[\"']?\w+[\"']?\s*:|[\"'](?:arguments|parameters|tool_calls?|function|name)[\"']\s*:"),
-        ("control_text", r"(?:指令|提示词|规则|指示)[^。\n]{0,6}(?:作废|失效|无效|不算|取消)|你现在是|从现在(?:起|开始)[^。\n]{0,4}你|开发者模式|越狱"),
-        ("control_text", r"\byou are now\b|\bnew instructions\b(?! (?:of|from|by) the (?:user|shopper|customer))|\bdeveloper (?:prompt|message|mode)\b|(?<!(?:in|of|to|by) the )(?<!from the )\bsystem (?:prompt|message|mode)\b(?! (?:lists?|says|names|states|holds|contains|gives|describes)\b)|系统提示|\bjailbreak\w*|\bdo anything now\b"),
-        ("markup", r"<[a-z/!?][^>]{0,200}>|<!--|&#?\w+;|\[sep\]"),
-        ("link", r"\b[a-z][a-z0-9+.-]{1,15}://\S*|\b(?:https?|hxxps?)\b|\bwww\s?\.\S*|\b(?:data|javascript|mailto|vbscript):\S+"),
-        ("link", r"[\w.+-]+\s?(?:@|\(at\)|\[at\])\s?[\w-]+\s?(?:\.|\(dot\)|\[dot\])\s?[a-z]{2,}|\b\d{1,3}(?:\.\d{1,3}){3}\b"),
-        ("link", r"\b(?!example\.(?:com|org|net)\b(?!/))[a-z0-9-]{2,}(?:\.| dot |\[\.\])(?:com|org|net|io|cn|ai|dev|info|xyz|ru|co|shop)\b(?:/\S*)?"),
-        ("link", r"\b(?:visit|go to|open|browse|load|fetch|call|recommend|use|see|(?:download|read) from|(?:post|send|report|write) (?:\w+ ){0,4}to)\s(?:\w+ ){0,3}[a-z0-9.-]+\.(?:com|org|net|example|test|invalid|local|onion)\b"),
-        ("chunk_id", r"\b[a-z0-9]+(?:-[a-z0-9]+)*-(?=[a-f]*\d)[0-9a-f]{8}\b"),
-        ("repetition", r"(\S)\1{7,}|\n{4,}|[^\S\n]{20,}|\b(\w+)(?:\W+\2\b){3,}|([\u3400-\u9fff]{1,6})\W?(?:\3\W?){3,}"),
-        ("encoded_text", r"(?:\\x[0-9a-f]{2}|\\?\\u\{?[0-9a-f]{4}\}?|%[0-9a-f]{2}|&#x?\w+;?){3,}|\b[01]{8}(?:\s?[01]{8}){2,}"),
-        ("encoded_text", r"(?:[a-z](?:%[0-9a-f]{2})+(?=[a-z])[^%]*){2}|(?=[^\n]*(?:\.-|-\.))(?:(?<![.·–—-])[.·–—-]{1,5}(?:\s*/\s*|\s+|$)){8}"),
-        ("encoded_text", r"(?:\b(?:0x)?(?=[0-9a-f]*\d)[0-9a-f]{2}\b[\s:,]*){3}(?:\b(?:0x)?(?:[a-f]\d|\d[a-f])\b[\s:,]*)(?:\b(?:0x)?[0-9a-f]{2}\b[\s:,]*)+"),
-        ("encoded_text", r"\b(?=[0-9a-f]*\d[a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{16,}\b|[a-z0-9+/]{60,}"),
-    )
-)  # fmt: skip
-
-LAYOUT = tuple(
-    re.compile(pattern)
-    for pattern in (
-        r"!?\[[^\]\n]*\]\s?[(\[:]|`{3,}|~{3,}|\$\$|\\(?:begin|[(\[])",
-        r"#{2,}(?:\s|$)|(?:^|\n)[ \t]*(?:\d+\.[ \t]*)?(?:#[ \t]|(?:=+|-+|[*_]{3,})[ \t]*(?:\n|$))",
-        r"\|[^|\n]*\|[^|\n]*\||\|\s*:?-{2,}|(?:^|\n)---",
-    )
-)
-"""Markup, unless it stands in a code block or is a small table (`rules`)."""
-_FUNCTION_CALL = re.compile(
-    r"\b(?:search|click|buy|terminate|finish|think|answer|open|select)(?:\s*\[|\()|(?:搜索|点击|购买)\s*\["
-)
-_BLOB = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9+/_-]{6,}={0,2}")
-_LONG_BLOB = 20
-_BLOBS = 3
-_MANY = 24
-
-
-def pattern_violations(reading: Reading) -> Iterator[tuple[str, str]]:
+def pattern_violations(reading: Reading, limits: LeakLimits) -> Iterator[tuple[str, str]]:
     """Yield rule and span, as it stands in the text, of every pattern that occurs."""
-    for rule, pattern in PATTERNS:
-        if match := pattern.search(reading.text):
+    without_calls, without_layout = _without_code_calls(reading.text), without_marks(reading.text)
+    patterns = [(rule, shape, reading.text) for rule, shape in _SHAPES]
+    patterns += [("control_text", _TOOL_CALL, without_calls), *(("markup", p, without_layout) for p in _LAYOUT)]
+    for rule, pattern, text in patterns:
+        if match := pattern.search(text):
             yield rule, reading.span(*match.span())
-    if call := _FUNCTION_CALL.search(without_code_calls(reading.text)):
-        yield "control_text", reading.span(*call.span())
-    plain = without_layout(reading.text)
-    for pattern in LAYOUT:
-        if match := pattern.search(plain):
-            yield "markup", reading.span(*match.span())
-    if letters := spelled(reading.text):
-        yield "encoded_text", letters
-    yield from (("encoded_text", span) for span in _blobs(reading.raw))
-    if _repeats(reading):
+    yield from (("control_text", span) for span in commands(reading))
+    yield from (("encoded_text", span) for span in _encoded(reading.raw, limits))
+    words = [word.text for word in reading.words]
+    triples = [tuple(words[i : i + 3]) for i in range(len(words) - 2)]
+    if len(triples) >= limits.repeated_words and len(set(triples)) < len(triples) / 2:
         yield "repetition", reading.raw
 
 
-def _blobs(raw: str) -> Iterator[str]:
+def _encoded(raw: str, limits: LeakLimits) -> Iterator[str]:
     """Yield a long run of letters and digits that no word is, and several shorter ones together."""
-    odd = [match for match in _BLOB.finditer(raw) if _is_odd(match[0])]
-    if long := next((match[0] for match in odd if len(match[0]) >= _LONG_BLOB), None):
+    odd = [match for match in _ODD_WORD.finditer(raw) if _is_odd(match[0], limits)]
+    if long := next((match[0] for match in odd if len(match[0]) >= limits.encoded_letters), None):
         yield long
-    elif len(odd) >= _BLOBS:
+    elif len(odd) >= limits.encoded_words:
         yield raw[odd[0].start() : odd[-1].end()]
 
 
-def _repeats(reading: Reading) -> bool:
-    """Whether more than half of a longer text's word triples stood there before."""
-    words = [word.text for word in reading.words]
-    triples = [tuple(words[i : i + 3]) for i in range(len(words) - 2)]
-    return len(triples) >= _MANY and len(set(triples)) < len(triples) / 2
-
-
-def _is_odd(token: str) -> bool:
-    turns = len(re.findall(r"(?=[a-z][A-Z]|[A-Za-z]\d|\d[A-Za-z])", token))
-    return turns >= (3 if len(token) >= _LONG_BLOB else 2)
-
-
-# ruff: noqa: E501
-
-
-_FILLER = (
-    "all|any|every|each|of|the|these|those|your|my|our|its|previous|prior|above|earlier|preceding|foregoing|former"
-    "|past|system|developer|original|initial|other|given|safety|hidden"
-)
-_VERBS = r"(?:ignor(?:e|ing)|disregard|forget|override|bypass|disobey|(?:donot|dont|never|stop)(?:follow|obey)(?:ing)?)"
-_SQUASHED = re.compile(
-    rf"{_VERBS}(?:{_FILLER})*(?:instruct|prompt|guideline|directive)|developermode|youarenow|(?P<topic>system(?:prompt|message)|newinstructions)"
-    rf"|(?:{HAN_DISOBEY})(?:以上|上面|前面|之前|先前|所有|全部|一切|任何|的|你|系统|原有|这些|那些)*(?:{HAN_ORDERS})"
-)
-_TOPIC = re.compile(r"system (?:prompt|message)|new instructions")
-_SHORT = re.compile(rf"{_VERBS}(?:{_FILLER})*(?:instruct|prompt|guideline|directive|rule|order|user|safety|everything)")
-"""What initials or words in another order may hide: too short to be looked for in a text as it stands."""
-_LEET = [str.maketrans("0134578@$!|€", f"o{one}eastba{'s'}{one}{one}e") for one in "il"]
-_STOCK: list[str] = re.findall(
-    r"\w+",
-    "ignore ignoring disregard forget override bypass disobey follow instruction instructions prompt prompts guidelines"
-    " directives rules system developer operator previous prior above earlier preceding everything before reveal print"
-    " repeat hidden safety configuration password obey given told",
-)
-_FORBIDDEN = re.compile(
-    r"(?:\b(?:never|not|cannot|can't|nor|avoid|refuse to|without)|n't|n’t)\s+"  # noqa: RUF001
-    r"(?:(?!only|just|merely|hesitate|fail|forget|worry|mind)[a-z]+\s+){0,2}$"
-    r"|(?:不要|不得|不能|不可|禁止|切勿|绝不|请勿|别|不应|拒绝)[^，。；！？,;\n]{0,4}$"  # noqa: RUF001
-)
-_DEFENCE = re.compile(FROM_PAGE)
-_CORRECTED = 5  # letters: shorter words are too near to others
-_LONG = 9  # letters of a word in which two errors may stand
+def _is_odd(word: str, limits: LeakLimits) -> bool:
+    turns = len(re.findall(r"(?=[a-z][A-Z]|[A-Za-z]\d|\d[A-Za-z])", word))
+    return turns >= (3 if len(word) >= limits.encoded_letters else 2)
 
 
 def commands(reading: Reading) -> Iterator[str]:
-    """Yield the span of every command in a text, and what commands say that it hides."""
+    """Yield the span of every command in a text."""
     yield from (reading.span(*match.span()) for match in _matches(reading.text))
-    for text in (corrected(reading.text), *decoded(reading.text)):
-        if text != reading.text:
-            yield from (match[0] for match in _matches(text))
-            yield from _shortest(text)
-    for sentence in turned(reading.text).split("\n"):
-        yield from _shortest(sentence)
-    for table in _LEET:
-        leet = reading.text.translate(table)
-        if (match := _SHORT.search(_letters(leet))) and match[0] not in _letters(reading.text):
-            yield match[0]
-        yield from _squashed(reading, leet, [i for i, c in enumerate(leet) if c.isalnum()])
-    back = [i for i, c in enumerate(reading.text) if c.isalnum()][::-1]
-    yield from _squashed(reading, reading.text, back)
-    yield from (match[0] for text in hidden(reading.text) if (match := _SHORT.search(text)))
+    if (text := corrected(reading.text)) != reading.text:
+        yield from (match[0] for match in _matches(text))
+    yield from _disguised(reading)
 
 
 def corrected(text: str) -> str:
@@ -386,43 +315,31 @@ def corrected(text: str) -> str:
 
 
 def _matches(text: str) -> Iterator[re.Match[str]]:
-    """Yield one match of each pattern that is not forbidden ("never reveal …") by the words before it."""
-    for pattern in (*STRUCTURE, *HAN):
-        found = (match for match in pattern.finditer(text) if not _FORBIDDEN.search(text[: match.start()]))
-        if match := next(found, None):
+    """Yield one match of each phrase that is not forbidden ("never reveal …") by the words before it."""
+    for phrase in PHRASES:
+        commanded = (match for match in phrase.finditer(text) if not _FORBIDDEN.search(text[: match.start()]))
+        if match := next(commanded, None):
             yield match
 
 
-def _squashed(reading: Reading, text: str, places: list[int]) -> Iterator[str]:
-    """Look for the shortest form in the letters at some places; a system prompt may be named, not disguised."""
-    for match in _SQUASHED.finditer("".join(text[i] for i in places)):
-        ends = sorted((places[match.start()], places[match.end() - 1]))
-        as_written = reading.text[ends[0] : ends[1] + 1]
-        topic = match["topic"] and _TOPIC.fullmatch(as_written)
-        if not topic and not (
-            re.match(r"ignore|disregard|(?:do not|don't|never) (?:follow|obey)", as_written)
-            and _DEFENCE.match(reading.text, ends[1] + 1)
-        ):
-            yield reading.span(ends[0], ends[1] + 1)
-            return
-
-
-def _shortest(text: str) -> Iterator[str]:
-    return (match[0] for match in _SQUASHED.finditer(_letters(text)) if not match["topic"])
-
-
-def _letters(text: str) -> str:
-    return "".join(c for c in text if c.isalnum())
+def _disguised(reading: Reading) -> Iterator[str]:
+    """Yield the shortest form of a command where only the letters say it, digits and signs read as letters too."""
+    places = [i for i, c in enumerate(reading.text) if c.isalnum() or c in _LEET_SIGNS]
+    for table in _LEET:
+        for match in _SQUASHED.finditer("".join(reading.text[i] for i in places).translate(table)):
+            start, end = places[match.start()], places[match.end() - 1] + 1
+            if not _SPACED.match(reading.text[start:end]):
+                yield reading.span(start, end)
 
 
 @lru_cache(maxsize=8192)
 def _nearest(word: str) -> str:
-    """Return the stock word that ``word`` misspells: one error, two in a long one, or letters within it mixed up."""
-    if word in _STOCK:
+    """Return the command word that ``word`` misspells: one error, two in a long one, or letters within it mixed up."""
+    if word in _MISSPELT:
         return word
-    for stock in _STOCK:
-        mixed = word[0] == stock[0] and word[-1] == stock[-1] and sorted(word) == sorted(stock)
-        near = abs(len(word) - len(stock)) < 2 and OSA.distance(word, stock) <= (2 if len(stock) >= _LONG else 1)
-        if len(stock) >= _CORRECTED and (mixed or near):
-            return stock
+    for right in _MISSPELT:
+        mixed = word[0] == right[0] and word[-1] == right[-1] and sorted(word) == sorted(right)
+        near = abs(len(word) - len(right)) < 2 and OSA.distance(word, right) <= (2 if len(right) >= _LONG else 1)
+        if len(right) >= _CORRECTED and (mixed or near):
+            return right
     return word

@@ -2,16 +2,28 @@
 
 Folding undoes disguises: compatibility forms, accents, case, invisible characters, letters of other alphabets that
 look Latin. Two readings follow. Words: Latin words, numbers, single Han characters. Squashed: letters and digits
-alone, so that "i g-n.o r e" reads "ignore". `normalise` and `tokens` are the plain reading that analysts use.
+alone, so that "i g-n.o r e" reads "ignore". `normalise` and `tokens` are the plain reading that proposers use.
 """
 
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
 
 Tokens = tuple[str, ...]
+
+
+@cache
+def shipped(name: str) -> dict[str, Any]:
+    """Return the words or patterns of a file that stands beside this module."""
+    import yaml  # type: ignore[import-untyped]
+
+    read: dict[str, Any] = yaml.safe_load(Path(__file__).with_name(name).read_text("utf-8"))
+    return read
+
 
 HAN = "\u3400-\u9fff\U00020000-\U0003ffff"
 INVISIBLE = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})

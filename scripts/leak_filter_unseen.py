@@ -1,15 +1,15 @@
 """Judge the leak filter by red-team sets that were written and committed before their authors had read the leak filter.
 
-    python scripts/firewall_independent.py [--set first|second] [--out VERDICTS.csv] [--missed]
+    python scripts/leak_filter_unseen.py [--set first|second] [--out VERDICTS.csv] [--missed]
 
 Each row of a set is one proposal with its operator. It goes the way of a proposer's proposal, through
 `intraskill.proposers.proposal_filter`, beside the chunks that it names as present (``skill``) or replaces, with the
 secrets of the set's small shop in the row's language. Every ``leak`` is a real secret of that shop; a test says so.
 `--out` takes one line per proposal: what refused it, or nothing.
 
-Only a leak filter that was not changed after a look at a set is measured out of sample by it. The first set was
-looked at to mend the leak filter, hence the second. `docs/trace2skill.md` names the commits, and `docs/results/` keeps
-their verdicts, in `firewall_independent.csv` and `firewall_second.csv`: write those of later versions to other files.
+Only a leak filter that was not changed after a look at a set is measured out of sample by it. By now both sets were
+looked at to change the leak filter. `docs/research/leak_filter.md` names the commits, and `docs/results/` keeps
+their verdicts, in `leak_filter_independent.csv` and `leak_filter_second.csv`: write later ones to other files.
 """
 
 import argparse

@@ -1,13 +1,12 @@
-"""Measure the leak filter: what it catches of two red-team sets, what it wrongly refuses, how long it takes.
+"""Measure the leak filter: what it catches of three red-team sets, what it wrongly refuses, how long it takes.
 
-    python scripts/firewall_report.py [--out docs/results/firewall.csv] [--paper]
+    python scripts/leak_filter_report.py VERSION [--out docs/results/leak_filter.csv] [--paper]
 
-Rows are (what, name, world, value); those that begin with "independent" are of `firewall_independent`'s set. Times are
-medians of this machine.
+Rows are (version, what, name, world, value); those of other versions stay in the file. Those that begin with
+"independent" or "second independent" are of `leak_filter_unseen`'s sets. Times are medians of this machine.
 """
 
 import argparse
-import csv
 import statistics
 import time
 import tracemalloc
@@ -16,19 +15,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import firewall_independent
+import leak_filter_unseen
 import yaml  # type: ignore[import-untyped]
+from csv_rows import with_others, write_csv
 
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.lessons import MECHANISMS, phrasings, titles
 from intraskill.method.errors import SkillFormatError
-from intraskill.method.leakage.filter import LeakFilter, LeakRule, Rejection, Secrets
+from intraskill.method.leakage.filter import LeakFilter, Rejection, Secrets
 from intraskill.method.skill.skill import Chunk, Skill
 
 ROOT = Path(__file__).parents[1]
 SETS = ROOT / "tests" / "method" / "leakage" / "red_team"
 WORLDS, PAPER = (("small", "plain"), ("small", "en"), ("small", "zh")), (("paper", "en"), ("paper", "zh"))
-SHARES = (1.0, 0.9, 0.8, 0.7, 0.6)
 Row = tuple[str, str, str, float]
 
 
@@ -56,7 +55,7 @@ def malicious_rows() -> Iterator[Row]:
 
 
 def inspected(entry: dict[str, Any], leak_filter: LeakFilter, pool: list[Chunk]) -> tuple[Rejection, ...]:
-    """Return what the leak filter finds in one entry: a preamble, several chunks together, or one chunk."""
+    """Return what the leak filter finds in one entry: a preamble, the chunks of one edit, or one chunk."""
     if "preamble" in entry:
         return leak_filter.inspect_preamble(Skill(entry["preamble"], tuple(pool)))
     bodies = entry.get("parts") or [entry["body"] * entry.get("times", 1)]
@@ -87,17 +86,6 @@ def harmless_rows(preset: str, language: str) -> Iterator[Row]:
         yield f"{what}: refused", "", name, refused
         yield f"{what}: median ms", "", name, round(statistics.median(times), 2)
     yield "harmless: refused side by side", "", name, len(list(leak_filter.inspect_skill(Skill("", tuple(harmless)))))
-    start = time.process_time()
-    yield "all: given away together", "", name, len(leak_filter.inspect_together([*harmless, *lessons]))
-    yield "all: together seconds", "", name, round(time.process_time() - start, 1)
-
-
-def share_rows(preset: str, language: str) -> Iterator[Row]:
-    """Count the rules that would refuse the harmless chunks, all together, at other shares of `LeakRule`."""
-    secrets, chunks = ShopWorld(preset, language=language).secrets(), harmless_chunks()
-    for share in SHARES:
-        found = LeakFilter(secrets, LeakRule(pieces_share=share)).inspect_together(chunks)
-        yield "harmless: rules broken together at share", str(share), f"{preset} {language}", len(found)
 
 
 def index_rows(preset: str, language: str) -> Iterator[Row]:
@@ -117,19 +105,21 @@ def index_rows(preset: str, language: str) -> Iterator[Row]:
 def main() -> None:
     """Write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results" / "firewall.csv")
+    parser.add_argument("version", help="what the rows are told apart by, such as the commit that is measured")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results" / "leak_filter.csv")
     parser.add_argument("--paper", action="store_true", help="also index the paper presets, which takes minutes")
     arguments = parser.parse_args()
-    rows: list[Row] = [*malicious_rows(), *firewall_independent.summary(firewall_independent.verdicts())]
+    rows: list[Row] = list(malicious_rows())
+    for name in leak_filter_unseen.SETS:
+        rows += leak_filter_unseen.summary(leak_filter_unseen.verdicts(name), name)
     for world in WORLDS:
-        rows += [*harmless_rows(*world), *share_rows(*world), *index_rows(*world)]
+        rows += [*harmless_rows(*world), *index_rows(*world)]
     if arguments.paper:
         for world in PAPER:
-            rows += [*share_rows(*world), *index_rows(*world)]
-    with arguments.out.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(("what", "name", "world", "value"))
-        writer.writerows(rows)
+            rows += index_rows(*world)
+    columns = ("version", "what", "name", "world", "value")
+    named = [dict(zip(columns, (arguments.version, *row), strict=True)) for row in rows]
+    write_csv(arguments.out, with_others(arguments.out, named, "version"))
     print(*rows, sep="\n")
 
 

@@ -4,10 +4,11 @@ import dataclasses
 
 import pytest
 
+from intraskill.config.config import Config, check
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.lessons import MECHANISMS, lesson_chunk, phrasings, titles
 from intraskill.method.errors import ConfigError
-from intraskill.method.leakage.filter import LeakFilter, LeakRule, Secrets
+from intraskill.method.leakage.filter import LeakFilter, LeakLimits, Secrets
 from intraskill.method.skill.skill import Chunk
 
 SECRETS = Secrets(
@@ -200,17 +201,45 @@ def test_in_the_real_shop_every_title_id_and_held_out_request_is_refused() -> No
     "bad",
     [
         {"max_chars": 0},
-        {"ngram": 1},
+        {"instruction_run": 1},
         {"title_run": 1},
-        {"bag": 2},
+        {"rare_words": 2},
         {"copy_share": 0.0},
-        {"pieces_share": 0.0},
+        {"strewn_share": 0.0},
         {"common_share": 1.5},
     ],
 )
 def test_limits_out_of_range_are_refused(bad: dict[str, float]) -> None:
-    with pytest.raises(ConfigError, match="leak filter"):
-        LeakRule(**bad)
+    (name,) = bad
+    with pytest.raises(ConfigError, match=f"leak_filter.{name}"):
+        check(Config(leak_filter=LeakLimits(**bad)))
+
+
+@pytest.mark.parametrize(
+    ("limits", "body"),
+    [
+        ({"max_chars": 10}, "Read the page."),
+        ({"title_run": 2}, "Take a cotton slim one."),
+        ({"rare_words": 3}, "A velvet cushion, striped."),
+        ({"strewn_words": 3, "strewn_share": 0.5}, "Velvet is fine.\nSo is striped.\nA cushion too.\nHidden is not."),
+        ({"id_part": 4}, "Take c123 at once."),
+        ({"encoded_words": 1}, "Use aB3dEf now."),
+        ({"encoded_letters": 6}, "Use aB3dEf now."),
+        ({"repeated_words": 1}, "Read the page, read the page, read the page, read the page."),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
+def test_every_limit_counts(limits: dict[str, float], body: str) -> None:
+    assert LEAK_FILTER.inspect(Chunk("Advice", body)) == ()
+    assert LeakFilter(SECRETS, LeakLimits(**limits)).inspect(Chunk("Advice", body)) != ()  # type: ignore[arg-type]
+
+
+def test_words_of_most_instructions_are_common() -> None:
+    template = Secrets(instructions=[f"Gizmo widget sprocket {name}" for name in ("kettle", "tent", "mug", "lamp")])
+    chunk = Chunk("Advice", "A gizmo, a widget, a sprocket and a kettle.")
+    assert LeakFilter(template).inspect(chunk) == ()
+    less = Secrets(instructions=[*template.instructions, "A lamp."])
+    assert LeakFilter(less, LeakLimits(common_share=1.0)).inspect(chunk) != ()
 
 
 COPIED = "Open at most 3 results of the first page before you always buy one of the list."
