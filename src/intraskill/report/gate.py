@@ -18,8 +18,8 @@ from intraskill.rounds.gate.findings import Findings, chunk_table, noise_band, s
 from intraskill.rounds.gate.plan import words as power_words
 from intraskill.rounds.gate.ranking import Ranking, ranking_rows
 from intraskill.rounds.gate.run import Validation
+from intraskill.store.artifacts import GATE_WORDS
 from intraskill.store.records import to_json
-from intraskill.store.run_directory import write_text
 
 Paragraphs = list[tuple[str, str]]
 LEGEND = (
@@ -49,7 +49,7 @@ def write_summary(directory: Path, found: Validation, findings: Findings, remark
     parts = [f"**{head}.** {text}" for head, text in paragraphs(found, findings)]
     parts.insert(3, _markdown_table(found))
     parts += [remark for remark in remarks if remark]
-    write_text(directory / "summary.md", "# What the gate found\n\n" + "\n\n".join(parts) + "\n")
+    GATE_WORDS.write(directory, "# What the gate found\n\n" + "\n\n".join(parts) + "\n")
 
 
 def paragraphs(found: Validation, findings: Findings) -> Paragraphs:

@@ -16,6 +16,7 @@ from intraskill.proposers.trace2skill import secrets_of
 from intraskill.report.skill_log import shown
 from intraskill.report.skill_source import SkillSource
 from intraskill.rounds.setup import environment_of
+from intraskill.store.artifacts import PLAN
 from intraskill.store.provenance import plan_record
 from intraskill.store.run_directory import read_text
 
@@ -110,10 +111,10 @@ def lint(path: Path) -> tuple[list[str], Skill | None]:
 
 def leak_filter_beside(path: Path) -> LeakFilter:
     """Return the leak filter of the run that a round's skill belongs to; a loose file is checked without secrets."""
-    plan = path.parent.parent / "plan.json"
-    if not plan.exists():
+    root = path.parent.parent
+    if not PLAN.exists(root):
         return LeakFilter()
-    return LeakFilter(secrets_of(environment_of(unflatten(plan_record(plan.parent)["plan"]))))
+    return LeakFilter(secrets_of(environment_of(unflatten(plan_record(root)["plan"]))))
 
 
 def revert_words(history: History, target: Version, found: Revert) -> str:

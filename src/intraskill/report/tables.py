@@ -7,7 +7,9 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from intraskill.rounds.evaluate import Comparison, Evaluation
+from intraskill.rounds.evaluate import Comparison
+from intraskill.store.artifacts import SKILL
+from intraskill.store.contents import Evaluation
 from intraskill.store.records import to_json
 from intraskill.store.usage import Usage
 
@@ -145,7 +147,7 @@ def next_commands(root: str, last_round: int, *, finished: bool) -> str:
             f"Run directory: {root}",
             "Next:",
             f"  intraskill skill show {root}",
-            f"  git diff --no-index {root}/round_000/skill.md {newest}/skill.md",
+            f"  git diff --no-index {root}/round_000/{SKILL.name} {newest}/{SKILL.name}",
             f"  intraskill eval --ckpt {newest} --mode skill-free --split model_dev --repeats 2",
             f"  intraskill validate --ckpt {newest}",
             f"  intraskill report {root}",

@@ -21,9 +21,10 @@ from intraskill.rounds.human_review import reviewed
 from intraskill.rounds.review import propose
 from intraskill.rounds.run import Run
 from intraskill.rounds.setup import analyst_of, assemble, environment_of, facts_of
+from intraskill.store.artifacts import COLD_START, DRAFT, METRICS
 from intraskill.store.metrics import Metrics, Monitor, Silence
 from intraskill.store.provenance import check_provenance, claim, draft_of, plan_of
-from intraskill.store.run_directory import locked, write_text
+from intraskill.store.run_directory import locked
 
 
 def draft_skill(
@@ -44,7 +45,7 @@ def draft_skill(
     proposals, ledger = propose(run, directory, rollouts, draft, memory)
     proposals, ledger = reviewed(run, directory, draft, proposals, ledger)
     drafted = pool(draft, [proposal.to_edit() for proposal in proposals])
-    write_text(directory / "draft.md", drafted.to_markdown())
+    DRAFT.write(directory, drafted)
     return drafted, proposals, ledger
 
 
@@ -53,7 +54,7 @@ def first_rollouts(run: Run, directory: Path, draft: Skill) -> tuple[Rollout, ..
     if not run.config.coldstart.tasks or run.analyst is None:
         return ()
     tasks = run.tasks("train", run.config.coldstart.tasks)
-    return run_arm(run, directory / "cold_start.jsonl", 0, bare_arm(run, tasks, draft, address=("cold_start",)))
+    return run_arm(run, COLD_START.path(directory), 0, bare_arm(run, tasks, draft, address=("cold_start",)))
 
 
 def screened_draft(run: Run) -> Skill:
@@ -132,5 +133,5 @@ def _without_policy(config: Config, trajectories: Path, monitor: Monitor | None)
     read_trajectories(trajectories, environment.tools)  # a file that cannot be read claims no directory
     claim(root, plan_of(config) | {"trajectories": content}, facts)
     check_provenance(root, facts)
-    leak_filter, metrics = LeakFilter(secrets_of(environment)), Metrics(root / "metrics.jsonl")
+    leak_filter, metrics = LeakFilter(secrets_of(environment)), Metrics(METRICS.path(root))
     return Run(config, root, environment, learner, analyst, leak_filter, metrics, shown)

@@ -6,7 +6,6 @@ the same command continues a killed run to the same bytes.
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from intraskill.config.config import Config
 from intraskill.method.curriculum.contexts import Curriculum, bare_probability, visible_probability
@@ -17,7 +16,6 @@ from intraskill.method.skill.proposals import Ledger
 from intraskill.method.skill.skill import ChunkId, Skill
 from intraskill.proposers.proposal_filter import Memory
 from intraskill.rounds.coldstart import draft_skill, first_rollouts, screened_draft
-from intraskill.rounds.earlier_rounds import skill_at
 from intraskill.rounds.final import compare_start_and_final
 from intraskill.rounds.gate.run import Validation, chunk_rows, round_facts, validate_skill
 from intraskill.rounds.human_review import reviewed, say_unread, verify_round, with_persons_edits
@@ -25,11 +23,13 @@ from intraskill.rounds.review import propose, record_fates, review_frontier
 from intraskill.rounds.run import Run
 from intraskill.rounds.setup import assemble
 from intraskill.rounds.training import plan_training, train
+from intraskill.store.artifacts import CURRICULUM, LEDGER, ROUND, SKILL
+from intraskill.store.contents import EditCounts, FrontierCounts, RoundRow
 from intraskill.store.metrics import Monitor
-from intraskill.store.records import from_json, to_json
-from intraskill.store.run_directory import directory_written_whole, is_sealed, locked, read_json, seal, write_json
+from intraskill.store.records import to_json
+from intraskill.store.run_directory import directory_written_whole, is_sealed, locked, seal
 
-NO_FRONTIER = {"groups": 0, "reviewed": 0, "model_deficit": 0, "skill_deficit": 0, "environment": 0, "undecided": 0}
+NO_FRONTIER = FrontierCounts(groups=0, reviewed=0, model_deficit=0, skill_deficit=0, environment=0, undecided=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def cold_start(run: Run) -> State:
     curriculum = Curriculum(fixed_q(run.config.curriculum.skill_free_prob), _exposure(run, validation))
     state = State(0, run.learner.checkpoint, validation.decision.skill, curriculum, ledger)
     taken = sum(chunk.id in state.skill.ids for proposal in proposals for chunk in proposal.chunks)
-    edits = {"proposed": len(proposals), "taken": taken, "refused": len(proposals) - taken}
+    edits: EditCounts = {"proposed": len(proposals), "taken": taken, "refused": len(proposals) - taken}
     return commit(run, directory, state, round_row(run, state, validation, drafted, NO_FRONTIER, edits))
 
 
@@ -100,19 +100,19 @@ def run_round(run: Run, state: State, round_index: int) -> State:
     decision = validation.decision
     ledger = record_fates(Memory(ledger, round_index), proposals, decision, state.skill)
     curriculum = Curriculum(_next_q(run, state.curriculum, validation), _exposure(run, validation))
-    counts = {"proposed": len(edits), "taken": len(decision.taken), "refused": len(decision.refused)}
+    counts: EditCounts = {"proposed": len(edits), "taken": len(decision.taken), "refused": len(decision.refused)}
     following = State(round_index, run.learner.checkpoint, decision.skill, curriculum, ledger)
     row = round_row(run, following, validation, pool(state.skill, edits), frontier, counts)
     return commit(run, directory, following, row)
 
 
-def commit(run: Run, directory: Path, state: State, row: dict[str, Any]) -> State:
+def commit(run: Run, directory: Path, state: State, row: RoundRow) -> State:
     """Write the state of the round; ``DONE`` with every hash comes last."""
     visible, bare = context_chances(run, state.curriculum)
     chances = {"visible_probability": visible, "bare_probability": bare}
-    write_json(directory / "curriculum.json", to_json(state.curriculum) | chances)
-    write_json(directory / "ledger.json", to_json(state.ledger))
-    write_json(directory / "round.json", row)
+    CURRICULUM.write(directory, state.curriculum, chances)
+    LEDGER.write(directory, state.ledger)
+    ROUND.write(directory, row)
     seal(directory)
     run.monitor.say(round_line(row))
     return state
@@ -150,22 +150,16 @@ def read_state(directory: Path) -> State:
     Raises:
         ArtifactError: for a missing or corrupt artifact.
     """
-    row = read_json(directory / "round.json")
-    return State(
-        row["round"],
-        row["checkpoint"],
-        skill_at(directory),
-        from_json(Curriculum, read_json(directory / "curriculum.json"), directory / "curriculum.json"),
-        from_json(Ledger, read_json(directory / "ledger.json"), directory / "ledger.json"),
-    )
+    row, curriculum, ledger = ROUND.read(directory), CURRICULUM.read(directory), LEDGER.read(directory)
+    return State(row["round"], row["checkpoint"], SKILL.read(directory), curriculum, ledger)
 
 
 def round_row(
-    run: Run, state: State, validation: Validation, everything: Skill, frontier: dict[str, Any], edits: dict[str, int]
-) -> dict[str, Any]:
+    run: Run, state: State, validation: Validation, everything: Skill, frontier: FrontierCounts, edits: EditCounts
+) -> RoundRow:
     """Return the round's line of ``summary.json``."""
     visible, bare = context_chances(run, state.curriculum)
-    return {
+    row: RoundRow = {
         "round": state.round_index,
         "checkpoint": state.checkpoint,
         "skill": state.skill.hash,
@@ -179,11 +173,13 @@ def round_row(
         "frontier": frontier,
         "edits": edits,
         "chunks": chunk_rows(validation, everything, state.curriculum.exposure, visible, state.round_index),
-        **({"stopped": validation.stopped} if validation.stopped else {}),
     }
+    if validation.stopped:
+        row["stopped"] = validation.stopped
+    return row
 
 
-def round_line(row: dict[str, Any]) -> str:
+def round_line(row: RoundRow) -> str:
     """Return one line on a finished round, every reward with its standard error."""
     free, gap = row["r_free_interval"], row["gap"]
     text = f"round {row['round']}: R_free {free['mean']:.3f} ± {free['se']:.3f}"

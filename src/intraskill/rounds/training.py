@@ -24,8 +24,9 @@ from intraskill.method.skill.skill import BARE, Skill
 from intraskill.rl.learner import load_newest, save_state
 from intraskill.rounds.arms import rollout_row
 from intraskill.rounds.run import Run
-from intraskill.store.records import from_json, to_json
-from intraskill.store.run_directory import PartialLog, directory_written_whole, read_jsonl, write_jsonl
+from intraskill.store.artifacts import TRAINING, TRAINING_PLAN
+from intraskill.store.records import to_json
+from intraskill.store.run_directory import PartialLog, directory_written_whole
 
 
 def frontier_rule(run: Run) -> FrontierRule:
@@ -41,8 +42,7 @@ def groups_run_per_step(run: Run) -> int:
 
 def plan_training(run: Run, directory: Path, round_index: int, curriculum: Curriculum) -> tuple[Group, ...]:
     """Draw every context of the round before it starts and write ``plan.jsonl`` (architecture decision 3)."""
-    path = directory / "plan.jsonl"
-    if not path.exists():
+    if not TRAINING_PLAN.exists(directory):
         groups = plan_groups(
             run.tasks("train"),
             curriculum,
@@ -53,8 +53,8 @@ def plan_training(run: Run, directory: Path, round_index: int, curriculum: Curri
         )
         if not run.config.curriculum.assisted:
             groups = tuple(dataclasses.replace(group, kind="skill_free", visible=BARE) for group in groups)
-        write_jsonl(path, [to_json(group) for group in groups])
-    return tuple(from_json(Group, row, path) for row in read_jsonl(path))
+        TRAINING_PLAN.write(directory, groups)
+    return TRAINING_PLAN.read(directory)
 
 
 def train(
@@ -65,23 +65,22 @@ def train(
     Raises:
         NothingToLearnError: when every rollout of a step was a fault.
     """
-    path = directory / "train.jsonl"
-    finished = path.exists()
+    finished = TRAINING.exists(directory)
     if finished:
         run.learner.load(directory / "checkpoint")
     else:
         _train_steps(run, directory, round_index, groups, skill)
     # Here and not at the end of the training: a kill right after the commit must not leave it behind.
     shutil.rmtree(directory / "train_state", ignore_errors=True)
-    rows = read_jsonl(path)
-    if not finished and not any(row["used"] for row in rows):
+    rows = TRAINING.read(directory)
+    if not finished and not any(row.used for row in rows):
         part = run.config.grpo.part or "reward"
         run.monitor.say(f"round {round_index}: the weights did not move: in no group did {part} differ")
-    return tuple(from_json(GroupResult, row, path) for row in rows)
+    return tuple(row.result for row in rows)
 
 
 def _train_steps(run: Run, directory: Path, round_index: int, groups: Sequence[Group], skill: Skill) -> None:
-    log, states = PartialLog(directory / "train.jsonl"), directory / "train_state"
+    log, states = PartialLog(TRAINING.path(directory)), directory / "train_state"
     first, lines = _resume(run, states, round_index)
     log.keep(lines)
     run.metrics.rewind(round_index, "train", first)

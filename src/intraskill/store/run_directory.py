@@ -270,6 +270,16 @@ def seal(directory: Path) -> None:
     write_json(directory / DONE, files)
 
 
+def sealed_hashes(directory: Path) -> dict[str, str]:
+    """Return the SHA-256 of every file of a sealed directory, by its name there.
+
+    Raises:
+        ArtifactError: when ``DONE`` is missing or corrupt.
+    """
+    hashes: dict[str, str] = read_json(directory / DONE)
+    return hashes
+
+
 def is_sealed(directory: Path) -> bool:
     """Return whether the directory is complete."""
     return (directory / DONE).exists()
@@ -288,7 +298,7 @@ def verify(directory: Path, *only: str) -> None:
     """
     wrong = [
         name
-        for name, digest in read_json(directory / DONE).items()
+        for name, digest in sealed_hashes(directory).items()
         if (not only or name in only) and (not (directory / name).is_file() or file_hash(directory / name) != digest)
     ]
     if wrong:

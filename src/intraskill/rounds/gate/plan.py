@@ -34,8 +34,9 @@ from intraskill.method.tasks import Task
 from intraskill.rl.learner import Learner
 from intraskill.rounds.earlier_rounds import earlier_bare, earlier_contributions, last_spread
 from intraskill.rounds.run import Run
+from intraskill.store.artifacts import CONTRIBUTIONS, MASKS
+from intraskill.store.contents import GateContributions, GateMasks
 from intraskill.store.records import to_json
-from intraskill.store.run_directory import read_json, write_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,39 +64,29 @@ def read_noise(root: Path) -> GateNoise:
     Raises:
         ArtifactError: if none of them measured a chunk, or a file is no gate's.
     """
-    paths = [root] if (root / "contributions.json").exists() else sorted(root.glob("round_*"))
-    gates = [path for path in paths if (path / "contributions.json").exists()]
+    paths = [root] if CONTRIBUTIONS.exists(root) else sorted(root.glob("round_*"))
+    gates = [path for path in paths if CONTRIBUTIONS.exists(path)]
     if not gates:
         raise ArtifactError(f"{root} holds no gate: neither contributions.json nor round_*/contributions.json")
-    found = [(path, read_json(path / "contributions.json")) for path in gates]
-    measured = [(path, data) for path, data in found if data.get("chunk_ids")]
+    found = [(path, CONTRIBUTIONS.read(path)) for path in gates]
+    measured = [(path, data) for path, data in found if data.chunk_ids]
     if not measured:
         raise ArtifactError(f"no gate under {root} measured a chunk; give sigma instead")
-    correlations = [data["correlation"] for _, data in measured if data.get("correlation") is not None]
+    correlations = [data.correlation for _, data in measured if data.correlation is not None]
     latest = measured[-1][1]
     return GateNoise(
         sigma=float(np.sqrt(np.mean([_variance(path, data) for path, data in measured]))),
-        chunks=len(latest["chunk_ids"]),
-        tasks=int(latest["num_pairs"]),
+        chunks=len(latest.chunk_ids),
+        tasks=latest.num_pairs,
         correlation=float(np.mean(correlations)) if correlations else None,
         gates=len(measured),
     )
 
 
-def _variance(path: Path, data: Mapping[str, Any]) -> float:
-    """Return σ² of ``paired_ols``, which stands beside any other estimator, for one bare rollout per task.
-
-    Raises:
-        ArtifactError: if the file lacks the residual SD.
-    """
-    paired = data.get("beside", {}).get("paired_ols", data)
-    plan = read_json(path / "masks.json") if (path / "masks.json").exists() else {}
-    bare = plan.get("design", {}).get("bare_replicates", 1)
-    if "residual_sd" not in paired:
-        raise ArtifactError(
-            f"{path / 'contributions.json'} has no residual_sd; restore the file, or give sigma instead"
-        )
-    return float(paired["residual_sd"] ** 2 / ((1.0 + 1.0 / bare) / 2.0))
+def _variance(path: Path, data: GateContributions) -> float:
+    """Return σ² of ``paired_ols``, which stands beside any other estimator, for one bare rollout per task."""
+    bare = MASKS.read(path).bare_replicates if MASKS.exists(path) else 1
+    return float(data.paired.residual_sd**2 / ((1.0 + 1.0 / bare) / 2.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,11 +223,11 @@ def design_of(config: GateConfig) -> Design:
     return Design(config.design, config.inclusion, config.replicates, config.bare_replicates)  # type: ignore[arg-type]
 
 
-def write_masks(path: Path, facts: GateFacts, tasks: Sequence[Task], learner: Learner, bare_seed: int) -> Masks:
+def write_masks(directory: Path, facts: GateFacts, tasks: Sequence[Task], learner: Learner, bare_seed: int) -> Masks:
     """Draw the masks and write ``masks.json`` before the first rollout; refuse a file of another plan.
 
     Args:
-        path: ``masks.json``.
+        directory: of the gate.
         facts: of the gate.
         tasks: skill-validation tasks.
         learner: whose checkpoint and conditions both arms must share.
@@ -249,7 +240,7 @@ def write_masks(path: Path, facts: GateFacts, tasks: Sequence[Task], learner: Le
     masks = plan_masks(facts.columns, facts.edits, tasks, facts.design, seed=facts.seed, round_index=facts.round_index)
     audit_masks(masks, facts.columns.ids, facts.estimator)
     single = facts.design.masked_replicates == 1
-    plan = {
+    plan: dict[str, Any] = {
         "round": facts.round_index,
         "estimator": facts.estimator,
         "inclusion": facts.design.inclusion,
@@ -265,12 +256,12 @@ def write_masks(path: Path, facts: GateFacts, tasks: Sequence[Task], learner: Le
         "slices": facts.slices.hash if facts.slices else None,
         "seeds": {"masks": facts.seed, "bare": bare_seed},
     }
-    if not path.exists():
-        write_json(path, plan)
-    elif differing := [key for key, value in read_json(path).items() if plan.get(key) != value]:
+    if not MASKS.exists(directory):
+        MASKS.write(directory, GateMasks(**plan))
+    elif differing := [key for key, value in MASKS.data(directory).items() if plan.get(key) != value]:
         raise ArtifactError(
-            f"{path} was written for another plan: {', '.join(differing)} differ; a changed plan cannot resume a gate. "
-            f"Delete {path.parent} and run the same command again"
+            f"{MASKS.path(directory)} was written for another plan: {', '.join(differing)} differ; a changed plan "
+            f"cannot resume a gate. Delete {directory} and run the same command again"
         )
     return masks
 
