@@ -6,9 +6,9 @@ that needs them.
 
 import argparse
 import difflib
+import errno
 import os
 import re
-import select
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -26,6 +26,8 @@ OVERRIDE = re.compile(r"^[+~]{0,2}[A-Za-z_][\w./@-]*=")
 OPTIONS = ("env.options", "editor.options", "rollout.vllm.options")
 """Options that hold whatever a factory or an engine takes."""
 DEFAULT_EXPERIMENT = "quickstart"
+READER_GONE = 141
+"""Exit status when whoever reads our output has gone, as a shell counts a program that SIGPIPE ended."""
 EPILOG = """overrides: any option as key=value, and +exp=NAME for an experiment of configs/exp.
 examples:
   intraskill train                                   the quickstart
@@ -43,7 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     command: Command = arguments.command
     try:
         status = command(arguments, overrides)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # closed before the start
+            sys.stdout.flush()
         return status
     except WaitsForPerson as waiting:
         sys.stdout.write(f"{waiting}\n")
@@ -54,20 +57,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("\nintraskill: stopped; the same command continues from the last saved step\n")
         return 130
-    except BrokenPipeError:
-        if not _reader_left():
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.EINVAL) or not _reader_left():  # Windows says EINVAL
             raise
-        return 141
+        return READER_GONE
 
 
 def _reader_left() -> bool:
     """Whether whoever read the output is gone, as in ``… | head``; what is left of it then goes nowhere."""
-    output = select.poll()
-    output.register(sys.stdout.fileno(), 0)
-    if not output.poll(0):  # errors are told unasked
-        return False
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return True
+    try:
+        sys.stdout.write("\n")
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False
 
 
 def _parser() -> argparse.ArgumentParser:

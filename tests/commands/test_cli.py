@@ -1,5 +1,6 @@
 """The command line: verbs, flags mixed with overrides, and one clear error for each kind of bad input."""
 
+import errno
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 from planted_runs import planted_config
 
+from intraskill import cli
 from intraskill.cli import compose, main
 from intraskill.config.config import Config
 from intraskill.config.shipped import CONFIGS
@@ -368,3 +370,12 @@ def test_the_configs_are_package_data_so_that_a_wheel_holds_them():
 @pytest.mark.parametrize("path", ["ed/ü 日本", "it's here/x", "C:\\a b", "runs/x"])
 def test_a_path_may_hold_blanks_quotes_and_letters_of_any_script(path):
     assert compose([f"run_dir={path}"]).run_dir == path
+
+
+def test_a_pipe_that_breaks_elsewhere_is_not_taken_for_a_reader_that_left(monkeypatch, capsys):
+    def broken(arguments, overrides):
+        raise BrokenPipeError(errno.EPIPE, "the other end of a socket is gone")
+
+    monkeypatch.setattr(cli, "_doctor", broken)
+    with pytest.raises(BrokenPipeError, match="socket"):
+        main(["doctor"])

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any, TextIO, cast
 
-from intraskill.commands import Verb, ignore_broken_pipe, never
+from intraskill.commands import Verb, never
 from intraskill.config.config import Config
 from intraskill.environments.protocol import Environment, Opening, Outcome, Session, boundary
 from intraskill.environments.tool_calls import write_call
@@ -242,9 +242,9 @@ def add(verb: Verb, compose: Compose) -> None:
 
 
 def _ended(act: Callable[[], int]) -> int:
-    """Run an action; a reader that goes away and Ctrl-C end it without a word about saved steps: there are none."""
+    """Run an action; Ctrl-C ends it without a word about saved steps: there are none."""
     try:
-        return ignore_broken_pipe(act)
+        return act()
     except KeyboardInterrupt:
         sys.stderr.write("\nintraskill: stopped\n")
         return 130

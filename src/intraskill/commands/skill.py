@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from intraskill.commands import Verb, ignore_broken_pipe, never, skill_export
+from intraskill.commands import Verb, never, skill_export
 from intraskill.method.errors import ConfigError, counted
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def _without_overrides(
 ) -> int:
     if overrides:
         raise ConfigError(f"this command takes no overrides, got {' '.join(overrides)}")
-    return ignore_broken_pipe(lambda: run(arguments))
+    return run(arguments)
 
 
 def _print(arguments: argparse.Namespace, data: Callable[[], Any], lines: "Callable[[], Iterable[Text]]") -> int:
