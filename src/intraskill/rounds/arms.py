@@ -12,7 +12,7 @@ from intraskill.method.gate.intervals import reward_note, standard_error
 from intraskill.method.gate.paired_validation import Conditions, Scored
 from intraskill.method.randomness import child_seed
 from intraskill.method.rollouts import Episode, Rollout
-from intraskill.method.skill.skill import BARE, Skill, Visible
+from intraskill.method.skill.skill import Skill, Visible
 from intraskill.method.tasks import Task
 from intraskill.rounds.run import Run
 from intraskill.store.records import from_json, lean, to_json
@@ -20,21 +20,20 @@ from intraskill.store.run_directory import PartialLog, read_jsonl
 
 
 def plan_arm(
-    run: Run, tasks: Iterable[Task], skill: Skill, visible: Visible, *, address: tuple[str | int, ...], repeats: int = 1
+    seed: int,
+    tasks: Iterable[Task],
+    skill: Skill,
+    visible: Visible,
+    *,
+    address: tuple[str | int, ...],
+    repeats: int = 1,
 ) -> list[Episode]:
     """Return ``repeats`` episodes per task under one visible set; each draw depends on its own address only."""
     return [
-        Episode(task, skill, visible, sample, child_seed(run.config.seed, *address, task.id, sample))
+        Episode(task, skill, visible, sample, child_seed(seed, *address, task.id, sample))
         for task in tasks
         for sample in range(repeats)
     ]
-
-
-def bare_arm(
-    run: Run, tasks: Iterable[Task], skill: Skill, *, address: tuple[str | int, ...], repeats: int = 1
-) -> list[Episode]:
-    """Return the same without any skill."""
-    return plan_arm(run, tasks, skill, BARE, address=address, repeats=repeats)
 
 
 def run_arm(run: Run, path: Path, round_index: int | None, episodes: Sequence[Episode]) -> tuple[Rollout, ...]:

@@ -12,11 +12,11 @@ from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.rollouts import Episode, GroupResult, Rollout
 from intraskill.method.skill.edits import pool
 from intraskill.method.skill.proposals import Ledger, Proposal
-from intraskill.method.skill.skill import Skill
+from intraskill.method.skill.skill import BARE, Skill
 from intraskill.proposers.proposal_filter import Memory
 from intraskill.proposers.trace2skill import secrets_of
 from intraskill.proposers.trajectories import RECORDED, read_trajectories
-from intraskill.rounds.arms import bare_arm, run_arm
+from intraskill.rounds.arms import plan_arm, run_arm
 from intraskill.rounds.human_review import reviewed
 from intraskill.rounds.review import propose
 from intraskill.rounds.run import Run
@@ -54,7 +54,9 @@ def first_rollouts(run: Run, directory: Path, draft: Skill) -> tuple[Rollout, ..
     if not run.config.coldstart.tasks or run.analyst is None:
         return ()
     tasks = run.tasks("train", run.config.coldstart.tasks)
-    return run_arm(run, COLD_START.path(directory), 0, bare_arm(run, tasks, draft, address=("cold_start",)))
+    return run_arm(
+        run, COLD_START.path(directory), 0, plan_arm(run.config.seed, tasks, draft, BARE, address=("cold_start",))
+    )
 
 
 def screened_draft(run: Run) -> Skill:

@@ -19,6 +19,7 @@ from intraskill.method.gate.intervals import (
 from intraskill.method.randomness import content_hash
 from intraskill.method.skill.skill import Skill, parse_skill
 from intraskill.method.tasks import SPLITS, Task
+from intraskill.rl.learner import Learner
 from intraskill.rounds.arms import plan_arm, run_scored_arm, task_means, task_success
 from intraskill.rounds.run import Run, panel
 from intraskill.store.artifacts import EVALUATION, METRICS, PLAN, ROLLOUTS, SKILL
@@ -137,23 +138,23 @@ def evaluate(
     require_two(len(chosen))
     run.learner.load(checkpoint)
     shown = skill if mode == "skill-augmented" else Skill("")
-    planned = _planned(run, mode, repeats, shown, chosen)
+    planned = _planned(run.learner, mode, repeats, shown, chosen)
     run, directory = at_directory(run, f"{planned.name}-{content_hash(planned.panel, run.config.seed)[:6]}")
-    episodes = plan_arm(run, chosen, shown, frozenset(shown.ids), address=("eval", split), repeats=repeats)
+    episodes = plan_arm(run.config.seed, chosen, shown, frozenset(shown.ids), address=("eval", split), repeats=repeats)
     rollouts = run_scored_arm(run, ROLLOUTS.path(directory), None, episodes)
     found = replace(planned, rewards=task_means(rollouts), successes=task_success(rollouts))
     EVALUATION.write(directory, EvaluationFile(found.reward, found.success, found))
     return found, directory
 
 
-def _planned(run: Run, mode: str, repeats: int, shown: Skill, tasks: Sequence[Task]) -> Evaluation:
+def _planned(learner: Learner, mode: str, repeats: int, shown: Skill, tasks: Sequence[Task]) -> Evaluation:
     """Return the evaluation before its first rollout: everything but the scores."""
-    conditions = run.learner.conditions
+    conditions = learner.conditions
     return Evaluation(
         mode=mode,
         split=tasks[0].split,
         repeats=repeats,
-        checkpoint=run.learner.checkpoint,
+        checkpoint=learner.checkpoint,
         skill=shown.hash if shown.chunks else "",
         sampling=conditions["sampling"],
         prompt=conditions["prompt"],

@@ -22,6 +22,7 @@ from intraskill.method.errors import (
     offenders,
 )
 from intraskill.method.gate.decision import Fate
+from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.skill.edits import Edit, changes, check_edits
 from intraskill.method.skill.likeness import alike, terms_of
 from intraskill.method.skill.proposals import PERSON, Ledger, Proposal
@@ -270,7 +271,7 @@ def _answers(
             lambda: ask_in_terminal(path, asked, input),
         )
     given = [answer for answer in answers.values() if answer is not None]
-    _check(run, path, skill, proposals, {answer.edit_id: answer for answer in given})
+    _check(run.leak_filter, path, skill, proposals, {answer.edit_id: answer for answer in given})
     return PersonsReview(tuple(given))
 
 
@@ -279,7 +280,11 @@ def _edited(proposal: Proposal, chunks: tuple[Chunk, ...]) -> Proposal:
 
 
 def _check(
-    run: Run, path: Path, skill: Skill, proposals: Sequence[Proposal], answers: Mapping[str, ReviewAnswer]
+    leak_filter: LeakFilter,
+    path: Path,
+    skill: Skill,
+    proposals: Sequence[Proposal],
+    answers: Mapping[str, ReviewAnswer],
 ) -> None:
     """Refuse edited texts that the leak filter would not let in, or that contradict the skill or one another."""
     edits: list[Edit] = []
@@ -291,7 +296,7 @@ def _check(
             continue
         if answer is not None and answer.word == "edit":
             beside = [chunk for name, chunks in going_on.items() if name != answer.edit_id for chunk in chunks]
-            if found := run.leak_filter.inspect_edit(answer.chunks, skill, proposal.targets, beside):
+            if found := leak_filter.inspect_edit(answer.chunks, skill, proposal.targets, beside):
                 raise ConfigError(
                     f"{path}: the leak filter refuses your text of {answer.edit_id} for {offenders(found)}; change it"
                 )

@@ -7,7 +7,7 @@ the same command continues a killed run to the same bytes.
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from intraskill.config.config import Config
+from intraskill.config.config import Config, CurriculumConfig
 from intraskill.method.curriculum.contexts import Curriculum, bare_probability, visible_probability
 from intraskill.method.curriculum.exposure import ExposureRule, allocate_exposure, fixed_q, gap_q
 from intraskill.method.errors import counted
@@ -15,6 +15,7 @@ from intraskill.method.skill.edits import pool
 from intraskill.method.skill.proposals import Ledger
 from intraskill.method.skill.skill import ChunkId, Skill
 from intraskill.proposers.proposal_filter import Memory
+from intraskill.rl.learner import Learner
 from intraskill.rounds.coldstart import draft_skill, first_rollouts, screened_draft
 from intraskill.rounds.final import compare_start_and_final
 from intraskill.rounds.gate.run import Validation, chunk_rows, round_facts, validate_skill
@@ -74,11 +75,13 @@ def cold_start(run: Run) -> State:
     """Sample the initial policy, write the first skill, calibrate it by the gate without edits (method §4)."""
     draft = screened_draft(run)
     directory = _open_round(run, 0)
-    _save_checkpoint(run, directory)
+    _save_checkpoint(run.learner, directory)
     drafted, proposals, ledger = draft_skill(run, directory, draft, first_rollouts(run, directory, draft))
     validation = validate_skill(run, directory, round_facts(run, 0, drafted, ()))
     ledger = record_fates(Memory(ledger), proposals, validation.decision, drafted)
-    curriculum = Curriculum(fixed_q(run.config.curriculum.skill_free_prob), _exposure(run, validation))
+    curriculum = Curriculum(
+        fixed_q(run.config.curriculum.skill_free_prob), _exposure(run.config.curriculum, validation)
+    )
     state = State(0, run.learner.checkpoint, validation.decision.skill, curriculum, ledger)
     taken = sum(chunk.id in state.skill.ids for proposal in proposals for chunk in proposal.chunks)
     edits: EditCounts = {"proposed": len(proposals), "taken": taken, "refused": len(proposals) - taken}
@@ -99,7 +102,9 @@ def run_round(run: Run, state: State, round_index: int) -> State:
     validation = validate_skill(run, directory, round_facts(run, round_index, state.skill, edits))
     decision = validation.decision
     ledger = record_fates(Memory(ledger, round_index), proposals, decision, state.skill)
-    curriculum = Curriculum(_next_q(run, state.curriculum, validation), _exposure(run, validation))
+    curriculum = Curriculum(
+        _next_q(run.config.curriculum, state.curriculum, validation), _exposure(run.config.curriculum, validation)
+    )
     counts: EditCounts = {"proposed": len(edits), "taken": len(decision.taken), "refused": len(decision.refused)}
     following = State(round_index, run.learner.checkpoint, decision.skill, curriculum, ledger)
     row = round_row(run, following, validation, pool(state.skill, edits), frontier, counts)
@@ -108,7 +113,7 @@ def run_round(run: Run, state: State, round_index: int) -> State:
 
 def commit(run: Run, directory: Path, state: State, row: RoundRow) -> State:
     """Write the state of the round; ``DONE`` with every hash comes last."""
-    visible, bare = context_chances(run, state.curriculum)
+    visible, bare = context_chances(state.curriculum, assisted=run.config.curriculum.assisted)
     chances = {"visible_probability": visible, "bare_probability": bare}
     CURRICULUM.write(directory, state.curriculum, chances)
     LEDGER.write(directory, state.ledger)
@@ -118,9 +123,9 @@ def commit(run: Run, directory: Path, state: State, row: RoundRow) -> State:
     return state
 
 
-def context_chances(run: Run, curriculum: Curriculum) -> tuple[dict[ChunkId, float], float]:
+def context_chances(curriculum: Curriculum, *, assisted: bool) -> tuple[dict[ChunkId, float], float]:
     """Return P(visible_j) of every active chunk and P(∅) of a group of the next round (method §5.1)."""
-    if not run.config.curriculum.assisted:
+    if not assisted:
         return dict.fromkeys(curriculum.exposure, 0.0), 1.0
     visible = {chunk_id: visible_probability(curriculum, chunk_id) for chunk_id in curriculum.exposure}
     return visible, bare_probability(curriculum)
@@ -158,7 +163,7 @@ def round_row(
     run: Run, state: State, validation: Validation, everything: Skill, frontier: FrontierCounts, edits: EditCounts
 ) -> RoundRow:
     """Return the round's line of ``summary.json``."""
-    visible, bare = context_chances(run, state.curriculum)
+    visible, bare = context_chances(state.curriculum, assisted=run.config.curriculum.assisted)
     row: RoundRow = {
         "round": state.round_index,
         "checkpoint": state.checkpoint,
@@ -196,25 +201,23 @@ def _open_round(run: Run, round_index: int) -> Path:
     return directory
 
 
-def _save_checkpoint(run: Run, directory: Path) -> None:
+def _save_checkpoint(learner: Learner, directory: Path) -> None:
     """Keep the start weights; a resumed cold start goes on from exactly these."""
     if (directory / "checkpoint").exists():
-        run.learner.load(directory / "checkpoint")
+        learner.load(directory / "checkpoint")
         return
     with directory_written_whole(directory / "checkpoint") as aside:
-        run.learner.save(aside)
+        learner.save(aside)
 
 
-def _exposure(run: Run, validation: Validation) -> dict[str, float]:
+def _exposure(rule: CurriculumConfig, validation: Validation) -> dict[str, float]:
     """Return ρ_{t+1}; a chunk that the gate holds for want of evidence gets ρ_min, whatever its β̂."""
-    rule = run.config.curriculum
     exposure_rule = ExposureRule(rule.rho_min, rule.rho_max, rule.saturation)
     exposure = allocate_exposure(validation.decision.skill, validation.contributions, exposure_rule)
     return exposure | dict.fromkeys(validation.decision.held, rule.rho_min)
 
 
-def _next_q(run: Run, previous: Curriculum, validation: Validation) -> float:
-    rule = run.config.curriculum
+def _next_q(rule: CurriculumConfig, previous: Curriculum, validation: Validation) -> float:
     if rule.controller == "fixed" or validation.gap is None:
         return fixed_q(rule.skill_free_prob)
     return gap_q(

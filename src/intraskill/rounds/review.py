@@ -11,11 +11,11 @@ from intraskill.method.gate.decision import Decision, Fate
 from intraskill.method.randomness import shuffled
 from intraskill.method.rollouts import GroupResult, Rollout
 from intraskill.method.skill.proposals import Ledger, Proposal
-from intraskill.method.skill.skill import Skill
+from intraskill.method.skill.skill import BARE, Skill
 from intraskill.proposers.analysis_records import without_edits
 from intraskill.proposers.proposal_filter import Memory
 from intraskill.proposers.trace2skill import ProposalBatch, harvest_edits
-from intraskill.rounds.arms import bare_arm, plan_arm, run_arm
+from intraskill.rounds.arms import plan_arm, run_arm
 from intraskill.rounds.run import Run
 from intraskill.rounds.training import frontier_rule
 from intraskill.store.artifacts import ANALYSES, EDITS, FRONTIER, REVIEW_BARE, REVIEW_FULL, REVIEWS
@@ -35,13 +35,14 @@ def review_frontier(
     Returns:
         The frontier counts, and the rollouts that speak for proposals: those of skill-deficit tasks only.
     """
-    found = find_frontier(results, frontier_rule(run))
+    seed = run.config.seed
+    found = find_frontier(results, frontier_rule(run.config.frontier))
     rows = [
         {"task_id": result.group.task.id, "group": result.group.id, "rewards": list(result.rewards)} for result in found
     ]
     FRONTIER.write(directory, rows)
     by_id = {result.group.task.id: result for result in found}
-    chosen = shuffled(by_id, run.config.seed, "review", round_index)[: run.config.frontier.max_tasks]
+    chosen = shuffled(by_id, seed, "review", round_index)[: run.config.frontier.max_tasks]
     tasks, again = [by_id[task_id].group.task for task_id in chosen], run.config.triage.reruns
     whole = frozenset(skill.ids)
     address = ("review_full", round_index)
@@ -49,14 +50,14 @@ def review_frontier(
         run,
         REVIEW_FULL.path(directory),
         round_index,
-        plan_arm(run, tasks, skill, whole, address=address, repeats=again),
+        plan_arm(seed, tasks, skill, whole, address=address, repeats=again),
     )
     address = ("review_bare", round_index)
     bare = run_arm(
         run,
         REVIEW_BARE.path(directory),
         round_index,
-        bare_arm(run, tasks, skill, address=address, repeats=again),
+        plan_arm(seed, tasks, skill, BARE, address=address, repeats=again),
     )
     solvable = getattr(run.environment, "solvable", lambda task_id: None)
     rule = TriageRule(run.config.triage.solved, run.config.triage.min_valid)

@@ -14,6 +14,7 @@ from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any
 
+from intraskill.config.config import FrontierConfig, GrpoConfig
 from intraskill.method.curriculum.contexts import Curriculum, plan_groups
 from intraskill.method.curriculum.frontier import FLAT, FrontierRule, in_frontier, with_signal
 from intraskill.method.errors import NothingToLearnError
@@ -29,15 +30,14 @@ from intraskill.store.records import to_json
 from intraskill.store.run_directory import PartialLog, directory_written_whole
 
 
-def frontier_rule(run: Run) -> FrontierRule:
+def frontier_rule(frontier: FrontierConfig) -> FrontierRule:
     """Return the rule of the config."""
-    frontier = run.config.frontier
     return FrontierRule(frontier.max_mean, frontier.max_std, frontier.part)
 
 
-def groups_run_per_step(run: Run) -> int:
+def groups_run_per_step(grpo: GrpoConfig) -> int:
     """Return how many groups a step runs before any refill."""
-    return math.ceil(run.config.grpo.groups_per_step * run.config.grpo.oversample)
+    return math.ceil(grpo.groups_per_step * grpo.oversample)
 
 
 def plan_training(run: Run, directory: Path, round_index: int, curriculum: Curriculum) -> tuple[Group, ...]:
@@ -49,7 +49,7 @@ def plan_training(run: Run, directory: Path, round_index: int, curriculum: Curri
             seed=run.config.seed,
             round_index=round_index,
             steps=run.config.grpo.steps_per_round,
-            groups_per_step=groups_run_per_step(run) + run.config.grpo.reserve_groups,
+            groups_per_step=groups_run_per_step(run.config.grpo) + run.config.grpo.reserve_groups,
         )
         if not run.config.curriculum.assisted:
             groups = tuple(dataclasses.replace(group, kind="skill_free", visible=BARE) for group in groups)
@@ -127,7 +127,7 @@ def run_step(run: Run, groups: Sequence[Group], skill: Skill) -> list[GroupResul
     Raises:
         NothingToLearnError: when no rollout at all was scored.
     """
-    first = groups_run_per_step(run)
+    first = groups_run_per_step(run.config.grpo)
     results = run_groups(run, groups[:first], skill)
     reserve = list(groups[first:])
     lost = sum(result.faulted for result in results)
@@ -166,7 +166,7 @@ def rescored(result: GroupResult, part: str) -> GroupResult:
 
 
 def _row(run: Run, result: GroupResult, used: bool) -> dict[str, Any]:
-    keep = in_frontier(result, frontier_rule(run))
+    keep = in_frontier(result, frontier_rule(run.config.frontier))
     return {
         "group": to_json(result.group),
         "used": used,

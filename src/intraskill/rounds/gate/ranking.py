@@ -145,7 +145,7 @@ def _arms(found: Validation, size: int | None, draws: int, seed: int) -> dict[st
 def _earned(
     run: Run, directory: Path, name: str, skill: Skill, shown: Sequence[ChunkId], tasks: Sequence[Task]
 ) -> dict[str, float]:
-    episodes = plan_arm(run, tasks, skill, frozenset(shown), address=ADDRESS)
+    episodes = plan_arm(run.config.seed, tasks, skill, frozenset(shown), address=ADDRESS)
     return task_means(run_scored_arm(run, arm(name).path(directory), None, episodes))
 
 

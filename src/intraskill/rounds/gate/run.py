@@ -20,7 +20,7 @@ from intraskill.method.rollouts import Episode, Rollout
 from intraskill.method.skill.edits import Edit
 from intraskill.method.skill.skill import BARE, ChunkId, Skill, Visible
 from intraskill.method.tasks import Task
-from intraskill.rounds.arms import bare_arm, plan_arm, run_arm, run_scored_arm, score, task_means
+from intraskill.rounds.arms import plan_arm, run_arm, run_scored_arm, score, task_means
 from intraskill.rounds.gate.assess import Assessment, assess, contributions_json, estimate
 from intraskill.rounds.gate.plan import GateFacts, check_power, gate_facts, outlook, with_slices, write_masks
 from intraskill.rounds.run import Run
@@ -43,7 +43,7 @@ from intraskill.store.run_directory import write_json, write_jsonl
 def bare_episodes(run: Run, facts: GateFacts, tasks: Sequence[Task]) -> list[Episode]:
     """Return the bare arm; its address holds the run's seed and the round alone, so that a later gate may reuse it."""
     address = ("bare", facts.round_index)
-    return bare_arm(run, tasks, facts.columns, address=address, repeats=facts.design.bare_replicates)
+    return plan_arm(run.config.seed, tasks, facts.columns, BARE, address=address, repeats=facts.design.bare_replicates)
 
 
 def masked_episodes(facts: GateFacts, tasks: Sequence[Task], masks: Masks) -> list[Episode]:
@@ -265,7 +265,7 @@ def _full_arm(run: Run, directory: Path, round_index: int, skill: Skill, tasks: 
     """Run the arm that shows a skill whole; an empty skill shows nothing."""
     if not (run.config.gate.full_arm and skill.chunks):
         return ()
-    episodes = plan_arm(run, tasks, skill, frozenset(skill.ids), address=("full", round_index))
+    episodes = plan_arm(run.config.seed, tasks, skill, frozenset(skill.ids), address=("full", round_index))
     return run_scored_arm(run, FULL_ARM.path(directory), round_index, episodes)
 
 
