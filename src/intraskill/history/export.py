@@ -49,7 +49,7 @@ from intraskill.store.run_directory import (
 )
 
 MEASURES = ("pass_rate", "time_seconds", "tokens")
-NOTES = (
+_NOTES = (
     "pass_rate: share of full successes; mean and standard deviation over rollouts.",
     "time_seconds: wall-clock time of the arm over its rollouts, which ran side by side in batches; none is timed "
     "alone, so there is no deviation.",
@@ -82,10 +82,10 @@ def benchmark(with_skill: Row, without_skill: Row, about: Row) -> BenchmarkFile:
     means = {name: (with_skill[name]["mean"], without_skill[name]["mean"]) for name in MEASURES}
     delta = {name: None if None in pair else round(pair[0] - pair[1], 6) for name, pair in means.items()}
     summary = {"with_skill": with_skill, "without_skill": without_skill, "delta": delta}
-    return {"metadata": dict(about), "run_summary": summary, "notes": list(NOTES)}
+    return {"metadata": dict(about), "run_summary": summary, "notes": list(_NOTES)}
 
 
-def of_final(root: Path, round_index: int) -> BenchmarkFile | None:
+def _of_final(root: Path, round_index: int) -> BenchmarkFile | None:
     """Return the benchmark of a run's final pair from its closing comparison; ``None`` without one."""
     directory = root / "final"
     if not (is_sealed(directory) and arm("final_pair").exists(directory)):
@@ -100,7 +100,7 @@ def of_final(root: Path, round_index: int) -> BenchmarkFile | None:
     return benchmark(arms["final_pair"], arms["final_free"], {"source": "closing comparison", **about})
 
 
-def of_evaluations(augmented: Path, free: Path) -> BenchmarkFile:
+def _of_evaluations(augmented: Path, free: Path) -> BenchmarkFile:
     """Return the benchmark of two evaluations of one checkpoint on one panel, from their directories."""
     found = read_evaluation(augmented)
     arms = [
@@ -136,12 +136,12 @@ def write_benchmarks(root: Path, found: Evaluation) -> list[Path]:
             if other.mode == MODES[0] and path.name.rpartition("-")[2] == augmented.name.rpartition("-")[2]
         ]
         if free and found.name in (skill.name, alike[free[0]].name):
-            BENCHMARK.write(augmented, of_evaluations(augmented, free[0]))
+            BENCHMARK.write(augmented, _of_evaluations(augmented, free[0]))
             written.append(BENCHMARK.path(augmented))
     return written
 
 
-def find_benchmark(root: Path, round_index: int, *, last: bool, pair: tuple[str, str]) -> BenchmarkFile | None:
+def _find_benchmark(root: Path, round_index: int, *, last: bool, pair: tuple[str, str]) -> BenchmarkFile | None:
     """Return the benchmark of a pair: of the closing comparison, else of the largest evaluation that has both arms.
 
     Args:
@@ -150,7 +150,7 @@ def find_benchmark(root: Path, round_index: int, *, last: bool, pair: tuple[str,
         last: whether that is the run's last round, which the closing comparison is about.
         pair: hashes of checkpoint and skill.
     """
-    if last and (found := of_final(root, round_index)):
+    if last and (found := _of_final(root, round_index)):
         return found
     files = [BENCHMARK.read(path.parent) for path in sorted(root.glob(f"evals/*/{BENCHMARK.name}"))]
     fitting = [row for row in files if (row["metadata"]["checkpoint"], row["metadata"]["skill"]) == pair]
@@ -224,14 +224,14 @@ def export_skill(source: Path, out: Path, name: str | None = None) -> Exported:
     folder = _free(out / chosen)
     body, moved = render_body(skill)
     last = finished_rounds(root)[-1] == directory
-    measured = find_benchmark(root, pair.gate.round, last=last, pair=(pair.checkpoint.hash, pair.skill.hash))
+    measured = _find_benchmark(root, pair.gate.round, last=last, pair=(pair.checkpoint.hash, pair.skill.hash))
     with directory_written_whole(folder) as aside:
         write_text(aside / SKILL_FILE, f"{render_front_matter(fields, metadata)}\n{body}")
         if moved:
             (aside / "references").mkdir()
         for path, text in moved.items():
             write_text(aside / path, text)
-        write_json(aside / CHUNKS_FILE, chunks_json(directory, skill, moved))
+        write_json(aside / CHUNKS_FILE, _chunks_json(directory, skill, moved))
         PAIR.write(aside, pair)
         if measured is not None:
             BENCHMARK.write(aside, measured)
@@ -271,11 +271,11 @@ def _metadata(pair: BoundPair, root: Path) -> dict[str, str]:
         "environment-version": pair.environment.version,
         "round": str(pair.gate.round),
         "gate-pairs": str(pair.gate.pairs),
-        "exported-at": exported_at(),
+        "exported-at": _exported_at(),
     }
 
 
-def exported_at() -> str:
+def _exported_at() -> str:
     """Return the time in UTC, or the one that ``SOURCE_DATE_EPOCH`` fixes.
 
     Raises:
@@ -289,7 +289,7 @@ def exported_at() -> str:
     return when.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def chunks_json(directory: Path, skill: Skill, moved: Iterable[str]) -> dict[str, Any]:
+def _chunks_json(directory: Path, skill: Skill, moved: Iterable[str]) -> dict[str, Any]:
     """Return ``chunks.json``: per chunk, where it stands and what the round's gate said of it.
 
     Args:

@@ -30,7 +30,7 @@ from intraskill.store.artifacts import (
 from intraskill.store.contents import RoundRow
 from intraskill.store.run_directory import verify
 
-SHORTEST_PREFIX = 4
+_SHORTEST_PREFIX = 4
 """Characters of a hash or chunk id that name it; fewer would often be a round's number."""
 
 
@@ -167,7 +167,7 @@ class History:
         for version in reversed(self.versions):
             found[version.skill.hash] = version
         found |= self.chunks
-        names = [name for name in found if _is_named(name, key)] if len(key) >= SHORTEST_PREFIX else []
+        names = [name for name in found if _is_named(name, key)] if len(key) >= _SHORTEST_PREFIX else []
         if len(names) == 1 or key in found:
             return found[key] if key in found else found[names[0]]
         if names:
@@ -324,7 +324,7 @@ def blame(history: History, version: Version) -> tuple[Line, ...]:
     return tuple(Line(number, *row) for number, row in enumerate(rows or [("", "", Origin(0))], start=1))
 
 
-def origin_of(history: History, version: Version, chunk_id: ChunkId) -> TriedEdit:
+def _origin_of(history: History, version: Version, chunk_id: ChunkId) -> TriedEdit:
     """Return the edit that put a chunk of a version there; for one that left and came back, the later one.
 
     Raises:
@@ -352,7 +352,7 @@ def _text(chunk: Chunk) -> list[str]:
 
 def _origins(history: History, version: Version, chunk: Chunk) -> list[Origin]:
     """Return the origin of every line of a chunk: its parents' where they hold the line, first parent first."""
-    made = origin_of(history, version, chunk.id)
+    made = _origin_of(history, version, chunk.id)
     lines = _text(chunk)
     new = Origin(made.round_index, made, chunk.id)
     found: list[Origin | None] = [None] * len(lines)

@@ -20,7 +20,7 @@ from intraskill.store.artifacts import PLAN
 from intraskill.store.provenance import plan_record
 from intraskill.store.run_directory import read_text
 
-STYLES = {"added": "green", "removed": "red", "rewritten": "cyan", "merged": "cyan", "split": "cyan", "moved": "blue"}
+_STYLES = {"added": "green", "removed": "red", "rewritten": "cyan", "merged": "cyan", "split": "cyan", "moved": "blue"}
 
 
 def difference(old: SkillSource, new: SkillSource) -> SkillDiff:
@@ -65,7 +65,7 @@ def diff_lines(old: SkillSource, new: SkillSource, *, colour: bool) -> Iterator[
         yield from _body(found.preamble, colour)
     for change in found.changes:
         yield Text("")
-        yield Text(_head(change), f"bold {STYLES[change.kind]}")
+        yield Text(_head(change), f"bold {_STYLES[change.kind]}")
         if change.kind != "moved":
             yield from _body(change.words, colour)
     yield Text("")
@@ -104,12 +104,12 @@ def lint(path: Path) -> tuple[list[str], Skill | None]:
     if len(text.splitlines()) > MAX_LINES:
         problems.append(f"{path}: {len(text.splitlines())} lines; keep a skill under {MAX_LINES}")
     problems += [f"{path}: chunk {chunk.title!r} has no body" for chunk in skill.chunks if not chunk.body]
-    found = leak_filter_beside(path).inspect_skill(skill)
+    found = _leak_filter_beside(path).inspect_skill(skill)
     problems += [f"{path}: {where}: {rejection}" for where, rejection in found]
     return problems, skill
 
 
-def leak_filter_beside(path: Path) -> LeakFilter:
+def _leak_filter_beside(path: Path) -> LeakFilter:
     """Return the leak filter of the run that a round's skill belongs to; a loose file is checked without secrets."""
     root = path.parent.parent
     if not PLAN.exists(root):

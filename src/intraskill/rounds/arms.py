@@ -91,7 +91,7 @@ def _run_batches(run: Run, path: Path, round_index: int | None, episodes: Sequen
         sampled_now += tokens
         run.monitor.advance(len(rows), tokens=tokens, note=reward_note([row["reward"] for row in rows]))
     elapsed = time.perf_counter() - began
-    run.metrics.log(number, stage, 0, arm_metrics(rows) | _timing(elapsed, sampled_now))
+    run.metrics.log(number, stage, 0, _arm_metrics(rows) | _timing(elapsed, sampled_now))
     log.commit()
 
 
@@ -116,7 +116,7 @@ def rollout_row(rollout: Rollout, *, keep_turns: bool = True) -> dict[str, Any]:
     return row | {"sampled_tokens": sum(rollout.loss_mask), "prompt_tokens": len(rollout.prompt_ids)}
 
 
-def arm_metrics(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _arm_metrics(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return reward ± SE, faults and token counts of rollout rows."""
     rewards = [row["reward"] for row in rows if row["reward"] is not None]
     return {

@@ -23,7 +23,7 @@ from intraskill.store.provenance import version_of
 from intraskill.store.records import from_json
 from intraskill.store.run_directory import is_sealed, read_json, sealed_hashes, verify
 
-SIDES = frozenset({"checkpoint", "skill", "environment"})
+_SIDES = frozenset({"checkpoint", "skill", "environment"})
 
 
 def pair_of(directory: Path, family: str = "") -> BoundPair:
@@ -97,7 +97,7 @@ class Claim:
 
     pair: BoundPair | None
     where: str
-    binding: frozenset[str] = SIDES
+    binding: frozenset[str] = _SIDES
 
     def judge(self, present: Mapping[str, str]) -> dict[str, Any] | None:
         """Say whether what is here is the pair.

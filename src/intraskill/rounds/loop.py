@@ -30,7 +30,7 @@ from intraskill.store.metrics import Monitor
 from intraskill.store.records import to_json
 from intraskill.store.run_directory import directory_written_whole, is_sealed, locked, seal
 
-NO_FRONTIER = FrontierCounts(groups=0, reviewed=0, model_deficit=0, skill_deficit=0, environment=0, undecided=0)
+_NO_FRONTIER = FrontierCounts(groups=0, reviewed=0, model_deficit=0, skill_deficit=0, environment=0, undecided=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def cold_start(run: Run) -> State:
     state = State(0, run.learner.checkpoint, validation.decision.skill, curriculum, ledger)
     taken = sum(chunk.id in state.skill.ids for proposal in proposals for chunk in proposal.chunks)
     edits: EditCounts = {"proposed": len(proposals), "taken": taken, "refused": len(proposals) - taken}
-    return commit(run, directory, state, round_row(run, state, validation, drafted, NO_FRONTIER, edits))
+    return commit(run, directory, state, _round_row(run, state, validation, drafted, _NO_FRONTIER, edits))
 
 
 def run_round(run: Run, state: State, round_index: int) -> State:
@@ -107,23 +107,23 @@ def run_round(run: Run, state: State, round_index: int) -> State:
     )
     counts: EditCounts = {"proposed": len(edits), "taken": len(decision.taken), "refused": len(decision.refused)}
     following = State(round_index, run.learner.checkpoint, decision.skill, curriculum, ledger)
-    row = round_row(run, following, validation, pool(state.skill, edits), frontier, counts)
+    row = _round_row(run, following, validation, pool(state.skill, edits), frontier, counts)
     return commit(run, directory, following, row)
 
 
 def commit(run: Run, directory: Path, state: State, row: RoundRow) -> State:
     """Write the state of the round; ``DONE`` with every hash comes last."""
-    visible, bare = context_chances(state.curriculum, assisted=run.config.curriculum.assisted)
+    visible, bare = _context_chances(state.curriculum, assisted=run.config.curriculum.assisted)
     chances = {"visible_probability": visible, "bare_probability": bare}
     CURRICULUM.write(directory, state.curriculum, chances)
     LEDGER.write(directory, state.ledger)
     ROUND.write(directory, row)
     seal(directory)
-    run.monitor.say(round_line(row))
+    run.monitor.say(_round_line(row))
     return state
 
 
-def context_chances(curriculum: Curriculum, *, assisted: bool) -> tuple[dict[ChunkId, float], float]:
+def _context_chances(curriculum: Curriculum, *, assisted: bool) -> tuple[dict[ChunkId, float], float]:
     """Return P(visible_j) of every active chunk and P(∅) of a group of the next round (method §5.1)."""
     if not assisted:
         return dict.fromkeys(curriculum.exposure, 0.0), 1.0
@@ -159,11 +159,11 @@ def read_state(directory: Path) -> State:
     return State(row["round"], row["checkpoint"], SKILL.read(directory), curriculum, ledger)
 
 
-def round_row(
+def _round_row(
     run: Run, state: State, validation: Validation, everything: Skill, frontier: FrontierCounts, edits: EditCounts
 ) -> RoundRow:
     """Return the round's line of ``summary.json``."""
-    visible, bare = context_chances(state.curriculum, assisted=run.config.curriculum.assisted)
+    visible, bare = _context_chances(state.curriculum, assisted=run.config.curriculum.assisted)
     row: RoundRow = {
         "round": state.round_index,
         "checkpoint": state.checkpoint,
@@ -184,7 +184,7 @@ def round_row(
     return row
 
 
-def round_line(row: RoundRow) -> str:
+def _round_line(row: RoundRow) -> str:
     """Return one line on a finished round, every reward with its standard error."""
     free, gap = row["r_free_interval"], row["gap"]
     text = f"round {row['round']}: R_free {free['mean']:.3f} ± {free['se']:.3f}"

@@ -23,7 +23,7 @@ from intraskill.store.contents import FrontierCounts
 from intraskill.store.metrics import log_spending
 from intraskill.store.records import to_json
 
-WITHOUT_PROPOSAL = ("no_proposal", "bad_answer", "fix_failed", "no_trial", "no_action", "faults", "over_budget")
+_WITHOUT_PROPOSAL = ("no_proposal", "bad_answer", "fix_failed", "no_trial", "no_action", "faults", "over_budget")
 """Counts of rollouts that gave an LLM's analyst nothing (`intraskill.proposers.analysis_records`)."""
 
 
@@ -148,7 +148,7 @@ def answers_line(harvest: ProposalBatch) -> str:
 def analyses_line(harvest: ProposalBatch) -> str:
     """Return what an LLM's analyses came to, and why rollouts gave nothing; the report shows candidates only."""
     counts = harvest.counts
-    fell = [f"{counts[name]} {name}" for name in WITHOUT_PROPOSAL if counts.get(name)]
+    fell = [f"{counts[name]} {name}" for name in _WITHOUT_PROPOSAL if counts.get(name)]
     lost = f"; rollouts without one: {', '.join(fell)}" if fell else ""
     return f"{harvest.analyst} made {counted(counts['mapped'], 'proposal')}{lost}"
 

@@ -128,11 +128,11 @@ def run_step(run: Run, groups: Sequence[Group], skill: Skill) -> list[GroupResul
         NothingToLearnError: when no rollout at all was scored.
     """
     first = groups_run_per_step(run.config.grpo)
-    results = run_groups(run, groups[:first], skill)
+    results = _run_groups(run, groups[:first], skill)
     reserve = list(groups[first:])
     lost = sum(result.faulted for result in results)
     while lost and reserve:
-        refill = run_groups(run, reserve[:lost], skill)
+        refill = _run_groups(run, reserve[:lost], skill)
         reserve = reserve[lost:]
         results += refill
         lost = sum(result.faulted for result in refill)
@@ -145,7 +145,7 @@ def run_step(run: Run, groups: Sequence[Group], skill: Skill) -> list[GroupResul
     return results
 
 
-def run_groups(run: Run, groups: Sequence[Group], skill: Skill) -> list[GroupResult]:
+def _run_groups(run: Run, groups: Sequence[Group], skill: Skill) -> list[GroupResult]:
     """Run G rollouts of each group in one context (method §5.1)."""
     size = run.config.grpo.group_size
     episodes = [

@@ -272,16 +272,14 @@ class GateMasks:
 
 @dataclass(frozen=True, eq=False)
 class GateContributions(Contributions):
-    """``contributions.json``: the contributions that decide, and what stands beside them.
+    """``contributions.json``: the contributions that decide, and what code reads back of what stands beside them.
 
     Attributes:
         correlation: corr(R, B); ``None`` where it was not recorded.
-        excluded_tasks: that left both arms for faults.
         beside: contributions of the same pairs by other estimators.
     """
 
     correlation: float | None = None
-    excluded_tasks: tuple[str, ...] = ()
     beside: Mapping[str, Contributions] = field(default_factory=dict)
 
     @property

@@ -20,19 +20,19 @@ from intraskill.store.contents import RunStart
 from intraskill.store.run_directory import make_directory, read_text
 
 _WHERE = ("urls", "adapter_dir", "api_key_env", "patience_s")
-WHERE_NOT_WHAT = (
+_WHERE_NOT_WHAT = (
     *("run_dir", "review", "tracking.", "distributed."),
     *(f"rollout.vllm.{name}" for name in _WHERE),
     *(f"proposer.{name}" for name in WHERE_AND_HOW_MUCH),
 )
-MUST_MATCH = ("environment", "domain", "conditions", "checkpoint", "prompts")
+_MUST_MATCH = ("environment", "domain", "conditions", "checkpoint", "prompts")
 """Facts that decide what a run computes, ``domain`` in an editor's only; versions and git state are for the record."""
 VERSIONED = ("intraskill", "numpy", "statsmodels", "torch", "transformers", "peft", "hydra-core", "tokenizers")
 
 
 def plan_of(config: Config) -> dict[str, Any]:
     """Return every value that decides what a run computes, by dotted name."""
-    plan = {key: value for key, value in flatten(config).items() if not key.startswith(WHERE_NOT_WHAT)}
+    plan = {key: value for key, value in flatten(config).items() if not key.startswith(_WHERE_NOT_WHAT)}
     options = plan["editor.options"].items()
     plan["editor.options"] = {key: _without_where(value) for key, value in options}
     return plan
@@ -136,7 +136,7 @@ def check_provenance(root: Path, present: Mapping[str, Any]) -> None:
     """
     recorded = plan_record(root)["about"]
     differing = []
-    for name in MUST_MATCH:
+    for name in _MUST_MATCH:
         if name not in present:
             continue
         there, here = _by_name(name, recorded.get(name, present[name])), _by_name(name, present[name])
