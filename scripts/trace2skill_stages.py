@@ -94,7 +94,9 @@ def run_name(seed: int, name: str) -> dict[str, object]:
 def play(run: Run, name: str, skill: Skill) -> tuple[Rollout, ...]:
     """Sample one rollout per task with the whole skill shown."""
     tasks, visible = run.tasks("train", run.config.coldstart.tasks), frozenset(skill.ids) or BARE
-    return run_arm(run, run.root / f"{name}.jsonl", 0, plan_arm(run, tasks, skill, visible, address=(name,)))
+    return run_arm(
+        run, run.root / f"{name}.jsonl", 0, plan_arm(run.config.seed, tasks, skill, visible, address=(name,))
+    )
 
 
 def stages(

@@ -1,4 +1,4 @@
-"""No public name without a caller: what nothing in src uses, and no document shows, is dead code."""
+"""No public name without a caller: what nothing in src or scripts uses, and no document shows, is dead code."""
 
 import ast
 import re
@@ -42,7 +42,7 @@ def mentions(tree: ast.Module) -> Iterator[tuple[str, int]]:
 
 
 def without_caller(sources: Mapping[str, str], documents: str = "") -> list[str]:
-    """Return ``module: name`` of every public name that neither the sources nor the documents use."""
+    """Return ``module: name`` of every public name that neither the sources nor the code in the documents use."""
     trees = {module: ast.parse(source) for module, source in sources.items()}
     used: dict[str, list[tuple[str, int]]] = defaultdict(list)
     for module, tree in trees.items():
@@ -65,7 +65,7 @@ def without_caller(sources: Mapping[str, str], documents: str = "") -> list[str]
 def test_every_public_name_has_a_caller_or_a_document() -> None:
     sources = {path.relative_to(PACKAGE).as_posix(): path.read_text() for path in PACKAGE.rglob("*.py")}
     documents = [path.read_text() for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"))]
-    examples = [path.read_text() for path in (ROOT / "docs" / "examples").rglob("*.py")]
+    examples = [path.read_text() for path in (*ROOT.glob("scripts/*.py"), *ROOT.glob("docs/examples/*.py"))]
     assert without_caller(sources, "\n".join([*documents, *(f"```{example}```" for example in examples)])) == []
 
 

@@ -4,6 +4,7 @@ Each command loads the heavy packages that it needs, so that help is there at on
 """
 
 import argparse
+import errno
 import os
 import re
 import sys
@@ -49,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     command: Command = arguments.command
     try:
         status = command(arguments, overrides)
-        if sys.stdout is not None:
+        if sys.stdout is not None:  # closed before the start
             sys.stdout.flush()
         return status
     except WaitsForPerson as waiting:
@@ -61,8 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("\nintraskill: stopped; the same command continues from the last saved step\n")
         return 130
-    except BrokenPipeError:
-        if not _reader_left():
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.EINVAL) or not _reader_left():  # Windows says EINVAL
             raise
         return READER_GONE
 
@@ -72,8 +73,7 @@ def _reader_left() -> bool:
     try:
         sys.stdout.write("\n")
         sys.stdout.flush()
-    except BrokenPipeError:
-        # What is still buffered would fail again when the interpreter leaves.
+    except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return True
     return False

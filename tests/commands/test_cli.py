@@ -1,5 +1,6 @@
 """The command line: verbs, flags mixed with overrides, and one clear error for each kind of bad input."""
 
+import errno
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ from planted_runs import planted_config
 
 from intraskill import __version__
 from intraskill.cli import main
+from intraskill.commands import doctor
 from intraskill.config.config import Config, flatten
 from intraskill.config.overrides import compose
 from intraskill.environments.planted import PlantedLearner
@@ -413,3 +415,12 @@ def test_progress_shows_stage_step_reward_and_speed(kind, capsys):
 @pytest.mark.parametrize("path", ["ed/ü 日本", "it's here/x", "C:\\a b", "runs/x"])
 def test_a_path_may_hold_blanks_quotes_and_letters_of_any_script(path):
     assert compose([f"run_dir={path}"]).run_dir == path
+
+
+def test_a_pipe_that_breaks_elsewhere_is_not_taken_for_a_reader_that_left(monkeypatch, capsys):
+    def broken(arguments, overrides):
+        raise BrokenPipeError(errno.EPIPE, "the other end of a socket is gone")
+
+    monkeypatch.setattr(doctor, "_doctor", broken)
+    with pytest.raises(BrokenPipeError, match="socket"):
+        main(["doctor"])

@@ -23,7 +23,7 @@ from intraskill.method.skill.edits import Edit, pool
 from intraskill.method.skill.proposals import Ledger, Proposal
 from intraskill.method.skill.skill import Chunk, Skill, parse_skill
 from intraskill.report.skill_log import blame_json, life_json, log_json
-from intraskill.rounds.human_review import NEXT_SKILL, next_skill_text
+from intraskill.rounds.human_review import next_skill_text
 from intraskill.rounds.loop import read_state, run
 from intraskill.store.records import to_json
 from intraskill.store.run_directory import read_json, seal, write_json, write_text
@@ -33,6 +33,7 @@ OLD, NEW, ADDED, FADES = (
     *("Prefer round prices", "Convert every foreign currency"),
     *("Check each listed option", "Compare before choosing"),
 )
+NEXT_SKILL = "next_skill.md"
 PLANTED = [
     {"title": OLD, "effect": 0.08},
     {"title": FADES, "effect": 0.10},

@@ -86,7 +86,7 @@ def test_two_wrong_answers_drop_the_question_and_count_it(tmp_path):
         asked = client(server, tmp_path)
         with pytest.raises(BadAnswerError, match="wrongly twice: n must be an integer"):
             asked.ask(ASK, SCHEMA, read)
-    assert len(server.requests) == 2 and (asked.usage.reasked, asked.usage.dropped) == (1, 1)
+    assert len(server.requests) == 2 and (asked.usage.outcomes["reasked"], asked.usage.dropped) == (1, 1)
 
 
 def test_a_truncated_answer_is_named_and_asked_to_be_shorter_then_dropped(tmp_path):

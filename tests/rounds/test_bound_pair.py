@@ -11,8 +11,9 @@ from intraskill.cli import main
 from intraskill.history.export import arm_summary, benchmark, export_skill
 from intraskill.method.errors import ArtifactError, ConfigError
 from intraskill.method.skill.skill import parse_skill
-from intraskill.rounds.bound_pair import claim_of, pair_of, read_pair, write_pair
+from intraskill.rounds.bound_pair import claim_of, pair_of, read_pair
 from intraskill.rounds.loop import run
+from intraskill.store.artifacts import PAIR
 from intraskill.store.run_directory import file_hash
 
 EPOCH = "1700000000"
@@ -91,7 +92,7 @@ def test_another_world_is_refused_with_pair_and_said_without(capsys, copy):
 
 def test_a_pair_beside_the_run_that_names_other_weights_is_refused(capsys, copy):
     pair = read_pair(copy)
-    write_pair(copy / "pair.json", replace(pair, checkpoint=replace(pair.checkpoint, hash="0" * 16)))
+    PAIR.write(copy, replace(pair, checkpoint=replace(pair.checkpoint, hash="0" * 16)))
     status, _, err = said(capsys, "eval", "--ckpt", copy)
     assert status == 2 and "0000000000000000 in the pair" in err
 

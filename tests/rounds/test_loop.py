@@ -275,7 +275,7 @@ def test_a_draft_file_is_where_the_run_starts(tmp_path):
 def test_groups_lost_to_a_fault_are_replaced_from_the_reserve(tmp_path):
     setup = planted_run(tmp_path)
     setup.config.grpo.reserve_groups = 2
-    groups = plan_training(setup, tmp_path, 1, Curriculum(0.2))[: groups_run_per_step(setup) + 2]
+    groups = plan_training(setup, tmp_path, 1, Curriculum(0.2))[: groups_run_per_step(setup.config.grpo) + 2]
     setup.learner = LearnerWithFaults(PlantedWorld(), {groups[0].task.id, groups[4].task.id})
     results = run_step(setup, groups, Skill(""))
     assert [result.group.slot for result in results] == [0, 1, 2, 3, 4, 5]
@@ -293,7 +293,7 @@ def test_a_step_of_faults_only_says_so_and_trains_on_nothing(tmp_path):
 def test_oversampling_keeps_the_first_needed_groups_with_signal(tmp_path):
     setup = planted_run(tmp_path)
     setup.config.grpo.oversample = 2.0
-    groups = plan_training(setup, tmp_path, 1, Curriculum(0.2))[: groups_run_per_step(setup) + 2]
+    groups = plan_training(setup, tmp_path, 1, Curriculum(0.2))[: groups_run_per_step(setup.config.grpo) + 2]
     results = run_step(setup, groups, Skill(""))
     kept = with_signal(results, 4)
     assert len(results) == 8 and len(kept) <= 4

@@ -11,11 +11,12 @@ from intraskill.method.gate.decision import Fate
 from intraskill.method.skill.edits import changes
 from intraskill.method.skill.proposals import Ledger, Proposal
 from intraskill.method.skill.skill import Chunk, Skill, parse_skill
-from intraskill.rounds.human_review import ARCHIVE, NEXT_SKILL, RECORD, with_persons_edits
+from intraskill.rounds.human_review import with_persons_edits
 from intraskill.rounds.loop import read_state, run
 from intraskill.rounds.setup import bench
 from intraskill.store.run_directory import is_sealed, read_json, read_text
 
+NEXT_SKILL, ARCHIVE, RECORD = "next_skill.md", "person_skill.md", "person_edits.json"
 OWN = Chunk("Mine", "Applies when: always.\nProcedure: breathe slowly and read twice.")
 LEAK = Chunk("Leak", "Procedure: remember planted-test-0003.")
 

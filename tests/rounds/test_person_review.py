@@ -14,9 +14,6 @@ from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.skill.proposals import PERSON, Ledger, Proposal
 from intraskill.method.skill.skill import Chunk, Skill
 from intraskill.rounds.human_review import (
-    ANSWERS,
-    READABLE,
-    REVIEW_RECORD,
     ask_in_terminal,
     blank_answers,
     read_answers,
@@ -25,6 +22,8 @@ from intraskill.rounds.human_review import (
 )
 from intraskill.rounds.loop import read_state, run
 from intraskill.store.run_directory import is_sealed, read_json
+
+READABLE, ANSWERS, REVIEW_RECORD = "proposals.md", "review.yaml", "review.json"
 
 
 def reviewing(root, review=True):

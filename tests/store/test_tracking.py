@@ -33,5 +33,5 @@ def test_half_a_line_of_a_killed_process_is_no_row_and_a_broken_whole_line_is_on
     assert [row["stage"] for row in metrics.rows()] == ["bare"]
     with (tmp_path / "metrics.jsonl").open("a") as stream:
         stream.write("\n")
-    with pytest.raises(ArtifactError, match="metrics.jsonl holds a line that is not JSON"):
+    with pytest.raises(ArtifactError, match=r"metrics.jsonl, line 2, is not valid JSON .*; remove that line"):
         metrics.rows()

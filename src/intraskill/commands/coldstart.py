@@ -22,16 +22,15 @@ def _draft(arguments: argparse.Namespace, overrides: list[str]) -> int:
     config = compose([*overrides, f"run_dir={arguments.out}"])
     from intraskill.report.live import monitor
     from intraskill.rounds.coldstart import run_cold_start
-    from intraskill.store.run_directory import read_json
+    from intraskill.store.artifacts import ANALYSES, DRAFT, EDITS
 
     trajectories = Path(arguments.trajectories) if arguments.trajectories else None
     with monitor() as watcher:
         skill, root = run_cold_start(config, trajectories, watcher)
-    counts = read_json(root / "edits.json")["counts"]
-    for name, count in counts.items():
+    for name, count in EDITS.read(root).counts.items():
         sys.stdout.write(f"{count:6d} {name}\n")
     sys.stdout.write(
-        f"{counted(len(skill.chunks), 'chunk')} in {root / 'draft.md'}, every analysis in {root / 'analyses.jsonl'}\n"
-        f"Next: intraskill train coldstart.draft={root / 'draft.md'} coldstart.tasks=0\n"
+        f"{counted(len(skill.chunks), 'chunk')} in {DRAFT.path(root)}, every analysis in {ANALYSES.path(root)}\n"
+        f"Next: intraskill train coldstart.draft={DRAFT.path(root)} coldstart.tasks=0\n"
     )
     return 0

@@ -156,6 +156,7 @@ def _run(arguments: argparse.Namespace, overrides: list[str]) -> int:
     from intraskill.method.skill.skill import Skill, parse_skill
     from intraskill.report.editor import paid_line
     from intraskill.report.live import monitor
+    from intraskill.store.artifacts import PLAN
     from intraskill.store.provenance import skill_file
     from intraskill.store.run_directory import is_sealed, read_text
 
@@ -167,7 +168,7 @@ def _run(arguments: argparse.Namespace, overrides: list[str]) -> int:
             overrides = [f"+exp={TINY_EXPERIMENT}", *overrides]
     elif not ckpt.is_dir():
         raise ConfigError(f"--ckpt {ckpt} is not a directory; give a run of editor train, a model directory, or {TINY}")
-    trained = (ckpt / "plan.json").is_file()
+    trained = PLAN.path(ckpt).is_file()
     if trained and not is_sealed(ckpt / "editor"):
         raise ConfigError(
             f"--ckpt {ckpt} is no finished run of editor train (no editor/DONE); finish the editor's training first, "

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 SKILL = "RUN, RUN@ROUND, RUN@HASH, or a skill file"
-AS_JSON = "print JSON instead of text"
+_AS_JSON = "print JSON instead of text"
 
 
 def add(verb: Verb) -> None:
@@ -34,15 +34,15 @@ def add(verb: Verb) -> None:
     log = action("log", "what every round did to the skill, newest first", _log)
     log.add_argument("source", metavar="RUN")
     log.add_argument("--chunk", metavar="CHUNK", help="only the life of this chunk: its id, a prefix, or its title")
-    log.add_argument("--json", action="store_true", help=AS_JSON)
+    log.add_argument("--json", action="store_true", help=_AS_JSON)
     diff = action("diff", "what differs between two skills, chunk by chunk and word by word", _diff)
     diff.add_argument("old", metavar="OLD", help=SKILL)
     diff.add_argument("new", metavar="NEW", help=SKILL)
-    diff.add_argument("--json", action="store_true", help=AS_JSON)
+    diff.add_argument("--json", action="store_true", help=_AS_JSON)
     blame = action("blame", "per line: which round, edit, rollouts and numbers put it there", _blame)
     blame.add_argument("source", metavar="RUN", help="RUN, RUN@ROUND or RUN@HASH")
     blame.add_argument("--chunk", metavar="CHUNK", help="only this chunk: its id, a prefix, or its title")
-    blame.add_argument("--json", action="store_true", help=AS_JSON)
+    blame.add_argument("--json", action="store_true", help=_AS_JSON)
     revert = action("revert", "offer an earlier version to the next round's gate, or write it to a file", _revert)
     revert.add_argument("source", metavar="RUN")
     revert.add_argument("--to", required=True, metavar="VERSION", help="a round, or a prefix of a skill's hash")

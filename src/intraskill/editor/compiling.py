@@ -11,10 +11,9 @@ from intraskill.editor.setup import EditorRun, editor_bench, limits_of, streams_
 from intraskill.editor.training import slug
 from intraskill.method.errors import ConfigError
 from intraskill.method.skill.skill import Skill
+from intraskill.store.artifacts import EDIT_LOG
 from intraskill.store.metrics import Monitor, log_spending
 from intraskill.store.run_directory import PartialLog, locked, write_text
-
-LOG = "edits.jsonl"
 
 
 def compile_files(
@@ -34,7 +33,7 @@ def compile_files(
         ConfigError: when ``out`` exists without an unfinished log, or for evidence that cannot be read.
         ArtifactError: when an unfinished log beside it is of another pass.
     """
-    log = PartialLog(out.with_name(f"{out.stem}.{LOG}"))
+    log = PartialLog(out.with_name(f"{out.stem}.{EDIT_LOG.name}"))
     with locked(out.parent):
         if out.exists() and not log.count():  # with a log it is that of a pass killed after writing it
             raise ConfigError(f"{out} exists already; choose another file, or delete it to make it anew")
@@ -54,12 +53,12 @@ def compile_held_out(config: Config, checkpoint: Path | None, out: Path, monitor
     """
     if out.is_file():
         raise ConfigError(f"{out} is a file; the held-out streams give many skills, name a directory")
-    if (out / LOG).exists():
+    if EDIT_LOG.exists(out):
         raise ConfigError(f"{out} holds a finished pass already; choose another directory, or delete it")
     with locked(out):  # before the streams are made: they may be paid for
         run = editor_bench(config, out, monitor)
         streams = {out / f"{slug(stream.id)}.md": stream for stream in streams_of(run, "held_out")}
-        return _compiled(run, checkpoint, streams, PartialLog(out / LOG))
+        return _compiled(run, checkpoint, streams, PartialLog(EDIT_LOG.path(out)))
 
 
 def _compiled(

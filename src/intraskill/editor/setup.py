@@ -20,6 +20,7 @@ from intraskill.method.errors import ConfigError, SplitError, TooFewTasksError, 
 from intraskill.method.leakage.filter import LeakFilter, Secrets
 from intraskill.rl.learner import Learner
 from intraskill.rl.start import learner_of
+from intraskill.store.artifacts import ATTEMPTS, EPISODES, METRICS, TRIALS
 from intraskill.store.metrics import Metrics, Monitor, Silence
 from intraskill.store.provenance import about, check_provenance, claim, plan_of
 
@@ -31,7 +32,7 @@ DOMAINS = {
     "dialogues": "intraskill.editor.domains.dialogues:dialogues",
 }
 
-EVIDENCE = ("llm_*", "attempts.jsonl", "episodes.*")
+EVIDENCE = ("llm_*", ATTEMPTS.name, f"{EPISODES.path(Path()).stem}.*")
 """What a domain writes when its streams are made, each bound to what made it: it outlives a run that was refused."""
 
 
@@ -156,9 +157,9 @@ def editor_bench(
     workbench = workbench or workbench_of(config, root)
     environment = editor_environment(config, workbench.domain.secrets)
     learner = learner_of(config, environment)
-    trials = Trials(workbench.worker, workbench.verifier, root / "trials.jsonl")
+    trials = Trials(workbench.worker, workbench.verifier, TRIALS.path(root))
     size = prompt_size(learner, environment)
-    metrics = Metrics(root / "metrics.jsonl")
+    metrics = Metrics(METRICS.path(root))
     shown = monitor or Silence()
     watch_together(workbench.clients, shown.spent)
     return EditorRun(config, root, workbench, environment, learner, trials, limits, size, metrics, shown)

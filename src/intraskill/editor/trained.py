@@ -11,6 +11,7 @@ from intraskill.config.shipped import CONFIGS
 from intraskill.editor.evidence import EvidenceLimits
 from intraskill.editor.setup import limits_of
 from intraskill.method.errors import ConfigError
+from intraskill.store.artifacts import PLAN
 from intraskill.store.provenance import plan_record
 from intraskill.store.run_directory import is_sealed
 
@@ -59,7 +60,7 @@ def trained_editor(path: str) -> TrainedEditor:
     root, where = Path(path), f"proposer.editor={path}"
     if not root.is_dir():
         raise ConfigError(f"{where}: there is no such directory; give a run of intraskill editor train, or {TINY}")
-    if not (root / "plan.json").is_file():
+    if not PLAN.path(root).is_file():
         raise ConfigError(
             f"{where} holds no plan.json, so nobody knows what prompts its editor was trained on; give a run of "
             "intraskill editor train. Bare weights become one by intraskill editor train editor.steps=0 "

@@ -29,6 +29,7 @@ from intraskill.method.rollouts import Episode, Group, GroupResult
 from intraskill.method.skill.skill import BARE, Skill
 from intraskill.method.tasks import Task
 from intraskill.rl.learner import load_newest, save_state
+from intraskill.store.artifacts import EDIT_LOG, EDITOR_SUMMARY, EDITOR_TRAINING, WORTH
 from intraskill.store.metrics import Monitor, log_spending
 from intraskill.store.records import from_json, to_json
 from intraskill.store.run_directory import (
@@ -38,8 +39,6 @@ from intraskill.store.run_directory import (
     locked,
     seal,
     verify,
-    write_json,
-    write_jsonl,
     write_text,
 )
 
@@ -80,7 +79,7 @@ def train_editor(config: Config, monitor: Monitor | None = None) -> EditorRun:
 
 def _train(run: EditorRun, directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
-    log, states, steps = PartialLog(directory / "train.jsonl"), run.root / "train_state", run.config.editor.steps
+    log, states, steps = PartialLog(EDITOR_TRAINING.path(directory)), run.root / "train_state", run.config.editor.steps
     if log.path.exists():  # killed between the last step and the seal
         run.learner.load(directory / "checkpoint")
         seal(directory)
@@ -275,10 +274,14 @@ def _evaluate(run: EditorRun, streams: Sequence[Stream]) -> None:
     run.monitor.advance(1)
     for one in compiled:
         write_text(directory / f"{slug(one.stream)}.md", one.skill.to_markdown())
-    write_jsonl(directory / "edits.jsonl", [row for one in compiled for row in one.log])
-    write_jsonl(directory / "worth.jsonl", [to_json(one) for one in found])
+    EDIT_LOG.write(directory, [row for one in compiled for row in one.log])
+    WORTH.write(directory, [to_json(one) for one in found])
     paid = None if run.usage is None else run.usage.spending
-    write_json(directory / "summary.json", {"streams": len(found), **to_json(summary(found)), "llm": paid})
+    means = to_json(summary(found))
+    EDITOR_SUMMARY.write(
+        directory,
+        {"streams": len(found), "before": means["before"], "after": means["after"], "gain": means["gain"], "llm": paid},
+    )
     seal(directory)
 
 

@@ -15,8 +15,9 @@ from intraskill.history.history import History, Version
 from intraskill.method.errors import ArtifactError
 from intraskill.method.skill.edits import changes
 from intraskill.method.skill.skill import Chunk, ChunkId, Skill
-from intraskill.rounds.human_review import NEXT_SKILL, next_skill_text
-from intraskill.store.run_directory import read_json, write_text
+from intraskill.rounds.human_review import next_skill_text
+from intraskill.store.artifacts import NEXT_SKILL, PLAN
+from intraskill.store.run_directory import write_text
 
 Mark = Literal["same", "removed", "added"]
 Kind = Literal["added", "removed", "rewritten", "merged", "split", "moved"]
@@ -247,13 +248,13 @@ def _free_place(history: History, out: Path | None) -> Path:
         if not out.parent.is_dir():
             raise ArtifactError(f"{out.parent} is no directory; make it, or choose another --out")
         return out
-    rounds = read_json(history.root / "plan.json")["plan"]["rounds"]
+    rounds = PLAN.read(history.root)["plan"]["rounds"]
     if history.newest.round_index >= rounds:
         raise ArtifactError(
             f"{history.root} has finished its {rounds} rounds, so no gate would take the text; write it with --out "
             "FILE and start a run from it with coldstart.draft=FILE"
         )
-    path = history.root / NEXT_SKILL
+    path = NEXT_SKILL.path(history.root)
     if path.exists():
         raise ArtifactError(f"{path} waits for the next round already; remove it first, or write to --out FILE")
     return path

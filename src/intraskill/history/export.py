@@ -18,27 +18,38 @@ from intraskill.method.skill.agent_skill import (
     render_front_matter,
     skill_name,
 )
-from intraskill.method.skill.skill import Chunk, Skill
-from intraskill.rounds.bound_pair import PAIR_FILE, BoundPair, family_beside, pair_of, write_pair
-from intraskill.rounds.earlier_rounds import round_number, skill_at
-from intraskill.rounds.evaluate import MODES, Evaluation, read_evaluation
+from intraskill.method.skill.skill import Skill
+from intraskill.rounds.bound_pair import family_beside, pair_of
+from intraskill.rounds.earlier_rounds import round_number
+from intraskill.rounds.evaluate import MODES, read_evaluation
 from intraskill.store.agent_skill import CHUNKS_FILE, CHUNKS_FORMAT, is_export
+from intraskill.store.artifacts import (
+    BENCHMARK,
+    EDITS,
+    EVALUATION,
+    FINAL,
+    METRICS,
+    PAIR,
+    PLAN,
+    ROLLOUTS,
+    ROUND,
+    SKILL,
+    arm,
+)
+from intraskill.store.contents import BenchmarkFile, BoundPair, Evaluation
 from intraskill.store.metrics import Metrics
 from intraskill.store.run_directory import (
     directory_written_whole,
     finished_rounds,
     is_sealed,
     make_directory,
-    read_json,
-    read_jsonl,
     verify,
     write_json,
     write_text,
 )
 
-BENCHMARK_FILE = "benchmark.json"
 MEASURES = ("pass_rate", "time_seconds", "tokens")
-NOTES = (
+_NOTES = (
     "pass_rate: share of full successes; mean and standard deviation over rollouts.",
     "time_seconds: wall-clock time of the arm over its rollouts, which ran side by side in batches; none is timed "
     "alone, so there is no deviation.",
@@ -66,34 +77,34 @@ def arm_summary(rows: Sequence[Row], metrics: Row | None) -> dict[str, Any]:
     return {"pass_rate": _spread(success), "time_seconds": time, "tokens": _spread(tokens)}
 
 
-def benchmark(with_skill: Row, without_skill: Row, about: Row) -> dict[str, Any]:
+def benchmark(with_skill: Row, without_skill: Row, about: Row) -> BenchmarkFile:
     """Return the content of ``benchmark.json`` from both arms' statistics."""
     means = {name: (with_skill[name]["mean"], without_skill[name]["mean"]) for name in MEASURES}
     delta = {name: None if None in pair else round(pair[0] - pair[1], 6) for name, pair in means.items()}
     summary = {"with_skill": with_skill, "without_skill": without_skill, "delta": delta}
-    return {"metadata": dict(about), "run_summary": summary, "notes": list(NOTES)}
+    return {"metadata": dict(about), "run_summary": summary, "notes": list(_NOTES)}
 
 
-def of_final(root: Path, round_index: int) -> dict[str, Any] | None:
+def _of_final(root: Path, round_index: int) -> BenchmarkFile | None:
     """Return the benchmark of a run's final pair from its closing comparison; ``None`` without one."""
     directory = root / "final"
-    if not (is_sealed(directory) and (directory / "final_pair.jsonl").exists()):
+    if not (is_sealed(directory) and arm("final_pair").exists(directory)):
         return None
     verify(directory)
-    report, metrics = read_json(directory / "final.json"), Metrics(root / "metrics.jsonl").rows()
+    report, metrics = FINAL.read(directory), Metrics(METRICS.path(root)).rows()
     arms = {
-        name: arm_summary(read_jsonl(directory / f"{name}.jsonl"), _line(metrics, name, round_index))
+        name: arm_summary(arm(name).data(directory), _line(metrics, name, round_index))
         for name in ("final_pair", "final_free")
     }
-    about = {name: report[name] for name in ("split", "tasks", "repeats")}
+    about = {"split": report["split"], "tasks": report["tasks"], "repeats": report["repeats"]}
     return benchmark(arms["final_pair"], arms["final_free"], {"source": "closing comparison", **about})
 
 
-def of_evaluations(augmented: Path, free: Path) -> dict[str, Any]:
+def _of_evaluations(augmented: Path, free: Path) -> BenchmarkFile:
     """Return the benchmark of two evaluations of one checkpoint on one panel, from their directories."""
     found = read_evaluation(augmented)
     arms = [
-        arm_summary(read_jsonl(path / "rollouts.jsonl"), _line(Metrics(path / "metrics.jsonl").rows(), "rollouts", 0))
+        arm_summary(ROLLOUTS.data(path), _line(Metrics(METRICS.path(path)).rows(), "rollouts", 0))
         for path in (augmented, free)
     ]
     about = {"split": found.split, "tasks": len(found.rewards), "repeats": found.repeats}
@@ -108,7 +119,7 @@ def write_benchmarks(root: Path, found: Evaluation) -> list[Path]:
         root: where the evaluations of a run lie.
         found: the evaluation just made; only pairs that it is a part of are looked at.
     """
-    there = {path.parent: read_evaluation(path) for path in sorted(root.glob("*/eval.json"))}
+    there = {path.parent: read_evaluation(path) for path in sorted(root.glob(f"*/{EVALUATION.name}"))}
     alike = {
         path: other
         for path, other in there.items()
@@ -125,12 +136,12 @@ def write_benchmarks(root: Path, found: Evaluation) -> list[Path]:
             if other.mode == MODES[0] and path.name.rpartition("-")[2] == augmented.name.rpartition("-")[2]
         ]
         if free and found.name in (skill.name, alike[free[0]].name):
-            write_json(augmented / BENCHMARK_FILE, of_evaluations(augmented, free[0]))
-            written.append(augmented / BENCHMARK_FILE)
+            BENCHMARK.write(augmented, _of_evaluations(augmented, free[0]))
+            written.append(BENCHMARK.path(augmented))
     return written
 
 
-def find_benchmark(root: Path, round_index: int, *, last: bool, pair: tuple[str, str]) -> dict[str, Any] | None:
+def _find_benchmark(root: Path, round_index: int, *, last: bool, pair: tuple[str, str]) -> BenchmarkFile | None:
     """Return the benchmark of a pair: of the closing comparison, else of the largest evaluation that has both arms.
 
     Args:
@@ -139,9 +150,9 @@ def find_benchmark(root: Path, round_index: int, *, last: bool, pair: tuple[str,
         last: whether that is the run's last round, which the closing comparison is about.
         pair: hashes of checkpoint and skill.
     """
-    if last and (found := of_final(root, round_index)):
+    if last and (found := _of_final(root, round_index)):
         return found
-    files = [read_json(path) for path in sorted(root.glob(f"evals/*/{BENCHMARK_FILE}"))]
+    files = [BENCHMARK.read(path.parent) for path in sorted(root.glob(f"evals/*/{BENCHMARK.name}"))]
     fitting = [row for row in files if (row["metadata"]["checkpoint"], row["metadata"]["skill"]) == pair]
     return max(fitting, key=lambda row: row["metadata"]["tasks"] * row["metadata"]["repeats"], default=None)
 
@@ -201,7 +212,7 @@ def export_skill(source: Path, out: Path, name: str | None = None) -> Exported:
         SkillFormatError: when the skill is too long even with its chunks in files of their own.
     """
     directory = _round_of(source)
-    root, skill = directory.parent, skill_at(directory)
+    root, skill = directory.parent, SKILL.read(directory)
     if not skill.chunks:
         raise ConfigError(f"the skill of {directory} has no chunks, so there is nothing to export; give another round")
     pair = pair_of(directory, family_beside(root))
@@ -213,24 +224,24 @@ def export_skill(source: Path, out: Path, name: str | None = None) -> Exported:
     folder = _free(out / chosen)
     body, moved = render_body(skill)
     last = finished_rounds(root)[-1] == directory
-    measured = find_benchmark(root, pair.gate.round, last=last, pair=(pair.checkpoint.hash, pair.skill.hash))
+    measured = _find_benchmark(root, pair.gate.round, last=last, pair=(pair.checkpoint.hash, pair.skill.hash))
     with directory_written_whole(folder) as aside:
         write_text(aside / SKILL_FILE, f"{render_front_matter(fields, metadata)}\n{body}")
         if moved:
             (aside / "references").mkdir()
         for path, text in moved.items():
             write_text(aside / path, text)
-        write_json(aside / CHUNKS_FILE, chunks_json(directory, skill, moved))
-        write_pair(aside / PAIR_FILE, pair)
+        write_json(aside / CHUNKS_FILE, _chunks_json(directory, skill, moved))
+        PAIR.write(aside, pair)
         if measured is not None:
-            write_json(aside / BENCHMARK_FILE, measured)
+            BENCHMARK.write(aside, measured)
     return Exported(folder, skill, len(moved), measured is not None)
 
 
 def _round_of(source: Path) -> Path:
     rounds = finished_rounds(source)
     directory = rounds[-1] if rounds else source
-    if not (is_sealed(directory) and (directory / "skill.md").exists()):
+    if not (is_sealed(directory) and SKILL.exists(directory)):
         raise ArtifactError(f"{source} is neither a run with a finished round nor such a round")
     return directory
 
@@ -244,7 +255,7 @@ def _free(folder: Path) -> Path:
 
 
 def _metadata(pair: BoundPair, root: Path) -> dict[str, str]:
-    start = read_json(root / "plan.json")
+    start = PLAN.read(root)
     plan, commit = start["plan"], start["about"].get("git", {}).get("commit")
     model = "none (planted world)" if plan["env.name"] == "planted" else Path(plan["policy.path"]).name
     return {
@@ -260,11 +271,11 @@ def _metadata(pair: BoundPair, root: Path) -> dict[str, str]:
         "environment-version": pair.environment.version,
         "round": str(pair.gate.round),
         "gate-pairs": str(pair.gate.pairs),
-        "exported-at": exported_at(),
+        "exported-at": _exported_at(),
     }
 
 
-def exported_at() -> str:
+def _exported_at() -> str:
     """Return the time in UTC, or the one that ``SOURCE_DATE_EPOCH`` fixes.
 
     Raises:
@@ -278,7 +289,7 @@ def exported_at() -> str:
     return when.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def chunks_json(directory: Path, skill: Skill, moved: Iterable[str]) -> dict[str, Any]:
+def _chunks_json(directory: Path, skill: Skill, moved: Iterable[str]) -> dict[str, Any]:
     """Return ``chunks.json``: per chunk, where it stands and what the round's gate said of it.
 
     Args:
@@ -286,12 +297,12 @@ def chunks_json(directory: Path, skill: Skill, moved: Iterable[str]) -> dict[str
         skill: that it committed.
         moved: paths of the chunks that moved.
     """
-    measured = {row["id"]: row for row in read_json(directory / "round.json")["chunks"]}
+    measured = {row["id"]: row for row in ROUND.read(directory)["chunks"]}
     paths = set(moved)
     admitted, support = _admissions(directory)
     rows = []
     for chunk in skill.chunks:
-        row = measured.get(chunk.id, {})
+        row: Row = measured.get(chunk.id, {})
         path = reference(chunk.id)
         rows.append(
             {
@@ -314,12 +325,11 @@ def _admissions(directory: Path) -> tuple[dict[str, int], dict[str, set[str]]]:
     support: dict[str, set[str]] = {}
     for path in finished_rounds(directory.parent):
         number = round_number(path)
-        kept = [chunk.id for chunk in skill_at(path).chunks]
+        kept = [chunk.id for chunk in SKILL.read(path).chunks]
         admitted = {chunk_id: admitted.get(chunk_id, number) for chunk_id in kept}
-        for proposal in read_json(path / "edits.json")["proposals"]:
-            for chunk in proposal["chunks"]:
-                added = Chunk(chunk["title"], chunk["body"]).id
-                support.setdefault(added, set()).update(proposal["support"])
+        for proposal in EDITS.read(path).proposals:
+            for chunk in proposal.chunks:
+                support.setdefault(chunk.id, set()).update(proposal.support)
         if path == directory:
             break
     return admitted, support

@@ -7,20 +7,30 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from intraskill.method.errors import ArtifactError, offenders
 from intraskill.method.gate.decision import Decision, Fate
 from intraskill.method.gate.regression import Contributions
 from intraskill.method.skill.edits import Edit
-from intraskill.method.skill.proposals import PERSON, Ledger, LedgerEntry, Proposal
-from intraskill.method.skill.skill import Chunk, ChunkId, Skill, parse_skill
-from intraskill.rounds.earlier_rounds import rounds_before, skill_at
-from intraskill.rounds.human_review import RECORD
-from intraskill.store.records import from_json
-from intraskill.store.run_directory import read_json, read_text, verify
+from intraskill.method.skill.proposals import PERSON, LedgerEntry
+from intraskill.method.skill.skill import Chunk, ChunkId, Skill
+from intraskill.rounds.earlier_rounds import rounds_before
+from intraskill.store.artifacts import (
+    CONTRIBUTIONS,
+    CURRICULUM,
+    DECISION,
+    DRAFT,
+    EDITS,
+    LEDGER,
+    PERSONS_EDITS,
+    PLAN,
+    ROUND,
+    SKILL,
+)
+from intraskill.store.contents import RoundRow
+from intraskill.store.run_directory import verify
 
-SHORTEST_PREFIX = 4
+_SHORTEST_PREFIX = 4
 """Characters of a hash or chunk id that name it; fewer would often be a round's number."""
 
 
@@ -98,7 +108,7 @@ class Version:
     decision: Decision
     contributions: Contributions
     exposure: Mapping[ChunkId, float]
-    row: Mapping[str, Any]
+    row: RoundRow
 
     @property
     def left(self) -> tuple[ChunkId, ...]:
@@ -157,7 +167,7 @@ class History:
         for version in reversed(self.versions):
             found[version.skill.hash] = version
         found |= self.chunks
-        names = [name for name in found if _is_named(name, key)] if len(key) >= SHORTEST_PREFIX else []
+        names = [name for name in found if _is_named(name, key)] if len(key) >= _SHORTEST_PREFIX else []
         if len(names) == 1 or key in found:
             return found[key] if key in found else found[names[0]]
         if names:
@@ -196,7 +206,7 @@ def read_history(root: Path) -> History:
     """
     rounds = rounds_before(root)
     if not rounds:
-        run = (root / "plan.json").exists()
+        run = PLAN.exists(root)
         raise ArtifactError(
             f"{root} has no finished round yet; its skill has a history once round_000 is sealed"
             if run
@@ -209,46 +219,42 @@ def read_history(root: Path) -> History:
 
 
 def _read_version(number: int, directory: Path, before: Skill | None) -> Version:
-    names = ["skill.md", "decision.json", "contributions.json", "curriculum.json", "ledger.json", "edits.json"]
-    verify(directory, *names, RECORD, "round.json", "draft.md")
-    decision = from_json(Decision, read_json(directory / "decision.json"), directory / "decision.json")
-    source = read_json(directory / "edits.json")
-    proposals = [from_json(Proposal, item, directory / "edits.json") for item in source["proposals"]]
-    persons = read_json(directory / RECORD) if (directory / RECORD).exists() else {"proposals": [], "refused": []}
-    away = (*source["refused"], *source.get("blocked", ()), *persons["refused"])
-    turned = [from_json(Proposal, item["proposal"], directory) for item in away]
-    ledger = from_json(Ledger, read_json(directory / "ledger.json"), directory / "ledger.json")
+    read = (SKILL, DECISION, CONTRIBUTIONS, CURRICULUM, LEDGER, EDITS, PERSONS_EDITS, ROUND, DRAFT)
+    verify(directory, *(artifact.name for artifact in read))
+    decision, source, ledger = DECISION.read(directory), EDITS.read(directory), LEDGER.read(directory)
+    persons = PERSONS_EDITS.read(directory).refused if PERSONS_EDITS.exists(directory) else ()
+    proposals = source.proposals
+    turned = [refusal.proposal for refusal in (*source.refused, *persons)]
+    turned += [blocked.proposal for blocked in source.blocked]
     entries = [entry for entry in ledger.entries if entry.round_index == number]
     if before is None:
-        before = parse_skill(read_text(directory / "draft.md"))
-        edits = tuple(_draft(chunk, decision, entries, source["analyst"]) for chunk in before.chunks)
+        before = DRAFT.read(directory)
+        edits = tuple(_draft(chunk, decision, entries, source.analyst) for chunk in before.chunks)
     else:
         taken = {edit.id for edit in decision.taken}
         edits = tuple(
-            _tried(number, edit, edit.id in taken, decision, source["analyst"])
+            _tried(number, edit, edit.id in taken, decision, source.analyst)
             for edit in (*decision.taken, *decision.refused)
         )
     calls = {proposal.to_edit().id: proposal.calls for proposal in proposals}
     edits = tuple(replace(tried, calls=calls.get(tried.edit.id, ())) for tried in edits)
     met = {tried.edit.id for tried in edits}
     titles = {p.to_edit().id: tuple(chunk.title for chunk in p.chunks) for p in (*proposals, *turned)}
-    curriculum = read_json(directory / "curriculum.json")
-    contributions = directory / "contributions.json"
     return Version(
         number,
         directory,
-        skill_at(directory),
+        SKILL.read(directory),
         {chunk.id: chunk for chunk in (*before.chunks, *(chunk for tried in edits for chunk in tried.edit.adds))},
         edits,
         tuple(
-            Turned(entry, titles.get(entry.edit_id, ()), PERSON if entry.origin == PERSON else source["analyst"])
+            Turned(entry, titles.get(entry.edit_id, ()), PERSON if entry.origin == PERSON else source.analyst)
             for entry in entries
             if entry.edit_id not in met
         ),
         decision,
-        from_json(Contributions, read_json(contributions), contributions),
-        curriculum["exposure"],
-        read_json(directory / "round.json"),
+        CONTRIBUTIONS.read(directory),
+        CURRICULUM.read(directory).exposure,
+        ROUND.read(directory),
     )
 
 
@@ -318,7 +324,7 @@ def blame(history: History, version: Version) -> tuple[Line, ...]:
     return tuple(Line(number, *row) for number, row in enumerate(rows or [("", "", Origin(0))], start=1))
 
 
-def origin_of(history: History, version: Version, chunk_id: ChunkId) -> TriedEdit:
+def _origin_of(history: History, version: Version, chunk_id: ChunkId) -> TriedEdit:
     """Return the edit that put a chunk of a version there; for one that left and came back, the later one.
 
     Raises:
@@ -331,7 +337,7 @@ def origin_of(history: History, version: Version, chunk_id: ChunkId) -> TriedEdi
             if made:
                 return made[0]
             break
-    raise ArtifactError(f"no edit of {history.root} put chunk {chunk_id} into {version.directory / 'skill.md'}")
+    raise ArtifactError(f"no edit of {history.root} put chunk {chunk_id} into {SKILL.path(version.directory)}")
 
 
 def last_measured(history: History, version: Version, chunk_id: ChunkId) -> Measured | None:
@@ -346,7 +352,7 @@ def _text(chunk: Chunk) -> list[str]:
 
 def _origins(history: History, version: Version, chunk: Chunk) -> list[Origin]:
     """Return the origin of every line of a chunk: its parents' where they hold the line, first parent first."""
-    made = origin_of(history, version, chunk.id)
+    made = _origin_of(history, version, chunk.id)
     lines = _text(chunk)
     new = Origin(made.round_index, made, chunk.id)
     found: list[Origin | None] = [None] * len(lines)

@@ -21,14 +21,14 @@ TITLES = ("title", "name", "skill_name")
 CONDITIONS = ("when_to_apply", "applies_when", "when_to_use", "when", "condition", "trigger")
 TEXTS = ("principle", "content", "instruction", "instructions", "procedure", "steps", "description", "text", "body")
 CHECKS = ("verify", "check")
-ADVICE = ("how_to_avoid", "fix")
-MISTAKES = ("avoid", "mistake")
+_ADVICE = ("how_to_avoid", "fix")
+_MISTAKES = ("avoid", "mistake")
 REASONS = ("why_it_happens", "why", "reason", "rationale")
-LABELS = ("skill_id", "mistake_id", "id", "category")
+_LABELS = ("skill_id", "mistake_id", "id", "category")
 """Keys that name an entry and say nothing to a policy."""
-OPERATIONS = ("op", "operation", "action")
-PATCH_TEXTS = ("content", "new_text", "new_content", "text", "replacement")
-PATCH_PLACES = ("section", "target_section", "target", "title", "heading")
+_OPERATIONS = ("op", "operation", "action")
+_PATCH_TEXTS = ("content", "new_text", "new_content", "text", "replacement")
+_PATCH_PLACES = ("section", "target_section", "target", "title", "heading")
 _REMOVES = ("delete", "remove", "drop")
 _ADDS = (
     "add",
@@ -77,24 +77,24 @@ class ImportReading:
     unknown: Counter[str] = field(default_factory=Counter)
 
 
-def read_bank(data: Any) -> ImportReading:
+def _read_bank(data: Any) -> ImportReading:
     """Read a skill bank: a list or an object of entries, or categories of them."""
     reading = ImportReading()
     _walk(data, (), reading)
     return reading
 
 
-def is_patch_list(data: Any) -> bool:
+def _is_patch_list(data: Any) -> bool:
     """Return whether JSON data is a list of patches: objects that name an operation."""
-    rows = patch_rows(data)
+    rows = _patch_rows(data)
     return bool(rows) and all(any(verb in _operation(row) for verb in (*_ADDS, *_REMOVES)) for row in rows)
 
 
 def _operation(row: Any) -> str:
-    return str(_first(row, OPERATIONS) or "").lower()
+    return str(_first(row, _OPERATIONS) or "").lower()
 
 
-def patch_rows(data: Any) -> list[Any]:
+def _patch_rows(data: Any) -> list[Any]:
     """Return the patches of a list, or of an object's ``patches`` or ``edits``; nested ``edits`` one by one."""
     if isinstance(data, Mapping):
         data = next((data[key] for key in ("patches", "edits") if isinstance(data.get(key), list)), None)
@@ -105,7 +105,7 @@ def patch_rows(data: Any) -> list[Any]:
     return rows
 
 
-def read_patches(data: Any, document: str | None) -> ImportReading:
+def _read_patches(data: Any, document: str | None) -> ImportReading:
     """Read a list of patches: beside the document that they were merged into, or alone.
 
     Args:
@@ -115,11 +115,11 @@ def read_patches(data: Any, document: str | None) -> ImportReading:
     """
     reading = ImportReading()
     text = None if document is None else _words(document)
-    for number, row in enumerate(patch_rows(data), start=1):
+    for number, row in enumerate(_patch_rows(data), start=1):
         operation = _operation(row)
-        content, place = _prose(_first(row, PATCH_TEXTS)), _prose(_first(row, PATCH_PLACES))
+        content, place = _prose(_first(row, _PATCH_TEXTS)), _prose(_first(row, _PATCH_PLACES))
         what = f"patch {number} ({operation}{f' of {place!r}' if place else ''})"
-        known = {*OPERATIONS, *PATCH_TEXTS, *PATCH_PLACES, *REASONS, *LABELS, *CONDITIONS, "support", "prevalence"}
+        known = {*_OPERATIONS, *_PATCH_TEXTS, *_PATCH_PLACES, *REASONS, *_LABELS, *CONDITIONS, "support", "prevalence"}
         reading.unknown.update(key for key in row if key not in known)
         if any(word in operation for word in _REMOVES):
             reading.skipped.append((what, "it takes text away, and so adds none"))
@@ -160,7 +160,7 @@ def _walk(data: Any, path: tuple[str, ...], reading: ImportReading) -> None:
 
 def _is_entry(data: Mapping[str, Any]) -> bool:
     """Whether an object is one entry, and not a bank with a name and a description of its own."""
-    named = any(isinstance(data.get(key), str) for key in (*TITLES, *TEXTS, *ADVICE, *MISTAKES))
+    named = any(isinstance(data.get(key), str) for key in (*TITLES, *TEXTS, *_ADVICE, *_MISTAKES))
     return named and not any(map(_holds_entries, data.values()))
 
 
@@ -177,11 +177,11 @@ def _named(value: Any, name: str) -> Any:
 
 
 def _entry(data: Mapping[str, Any], path: tuple[str, ...], reading: ImportReading) -> None:
-    known = {*TITLES, *CONDITIONS, *TEXTS, *CHECKS, *ADVICE, *MISTAKES, *REASONS, *LABELS}
+    known = {*TITLES, *CONDITIONS, *TEXTS, *CHECKS, *_ADVICE, *_MISTAKES, *REASONS, *_LABELS}
     reading.unknown.update(str(key) for key in data if key not in known)
     texts = [text for key in TEXTS if (text := _prose(data.get(key)))]
-    avoid = [text for key in MISTAKES if (text := _prose(data.get(key)))]
-    advice = [text for key in ADVICE if (text := _prose(data.get(key)))]
+    avoid = [text for key in _MISTAKES if (text := _prose(data.get(key)))]
+    advice = [text for key in _ADVICE if (text := _prose(data.get(key)))]
     if advice and texts and not avoid:  # a mistake's description says what not to do
         texts, avoid = [], texts
     parts = [
@@ -232,8 +232,8 @@ def _words(text: str) -> str:
     return " ".join(text.split())
 
 
-FRONT_KEYS = ("name", "description", "license", "compatibility", "allowed-tools", "metadata")
-ACCEPTED = "a SKILL.md, a folder that holds one, or a JSON skill bank or patch list"
+_FRONT_KEYS = ("name", "description", "license", "compatibility", "allowed-tools", "metadata")
+_ACCEPTED = "a SKILL.md, a folder that holds one, or a JSON skill bank or patch list"
 
 
 @dataclass
@@ -278,8 +278,8 @@ def import_skill(source: Path, leak_filter: LeakFilter) -> Imported:
         return _export(path, leak_filter) if is_export(path) else _folder(path, leak_filter)
     if path.suffix.lower() == ".json":
         data = read_json(path)
-        reading = read_patches(data, None) if is_patch_list(data) else read_bank(data)
-        return _screened("patch list" if is_patch_list(data) else "skill bank", "", reading, leak_filter)
+        reading = _read_patches(data, None) if _is_patch_list(data) else _read_bank(data)
+        return _screened("patch list" if _is_patch_list(data) else "skill bank", "", reading, leak_filter)
     return _folder(path.parent, leak_filter, path)
 
 
@@ -293,7 +293,7 @@ def _located(source: Path) -> Path:
         for found in (sorted(source.glob(f"*/{SKILL_FILE}")), sorted(source.glob("*.json"))):
             if len(found) == 1:
                 return found[0].parent if found[0].name == SKILL_FILE else found[0]
-    raise ArtifactError(f"{source} is no skill that can be imported; give {ACCEPTED}")
+    raise ArtifactError(f"{source} is no skill that can be imported; give {_ACCEPTED}")
 
 
 def _export(folder: Path, leak_filter: LeakFilter) -> Imported:
@@ -324,11 +324,11 @@ def _folder(folder: Path, leak_filter: LeakFilter, file: Path | None = None) -> 
     references = [] if file else sorted((folder / "references").glob("*.md"))
     for path in references:
         raws += _reference(path)
-    patches = [] if file else [path for path in sorted(folder.glob("*.json")) if is_patch_list(read_json(path))]
+    patches = [] if file else [path for path in sorted(folder.glob("*.json")) if _is_patch_list(read_json(path))]
     reading = ImportReading(raws)
     whole = "\n".join([document.body, *map(read_text, references)])
     for path in patches:
-        found = read_patches(read_json(path), whole)
+        found = _read_patches(read_json(path), whole)
         reading.skipped += [(f"{path.name}, {what}", why) for what, why in found.skipped]
         reading.unknown.update(found.unknown)
     kind = "Trace2Skill output" if patches else "Agent Skills folder" if document.front else "Markdown document"
@@ -352,7 +352,7 @@ def _front_notes(front: dict[str, Any]) -> list[str]:
     notes = []
     if front.get("description"):
         notes.append("The description is not part of the skill: it says when an agent opens it; no policy reads it.")
-    if unknown := Counter(key for key in front if key not in FRONT_KEYS):
+    if unknown := Counter(key for key in front if key not in _FRONT_KEYS):
         notes.append(_unknown_words("front matter", unknown))
     return notes
 

@@ -7,27 +7,7 @@ from dataclasses import dataclass, field
 from intraskill.method.leakage.filter import LeakFilter, Rejection
 from intraskill.method.skill.proposals import Ledger, Proposal, merge_proposals, precedence, unite_equals
 from intraskill.method.skill.skill import Chunk, Skill
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A proposal that never reached the gate because the leak filter refused it."""
-
-    proposal: Proposal
-    rejections: tuple[Rejection, ...]
-
-    @property
-    def reason(self) -> str:
-        """Every broken rule with its span."""
-        return "; ".join(str(rejection) for rejection in self.rejections)
-
-
-@dataclass(frozen=True, slots=True)
-class Blocked:
-    """A proposal that the ledger kept away, and why and until when, in words."""
-
-    proposal: Proposal
-    reason: str
+from intraskill.store.contents import Blocked, Refusal
 
 
 @dataclass(frozen=True, slots=True)

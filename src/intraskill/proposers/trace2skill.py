@@ -19,8 +19,9 @@ from intraskill.method.skill.edits import Edit
 from intraskill.method.skill.proposals import Proposal, unite_equals
 from intraskill.method.skill.skill import Skill
 from intraskill.proposers.analysis_records import AnalysisRecord, bare_calls, with_fates
-from intraskill.proposers.proposal_filter import Blocked, Memory, ProposalFilter, Refusal
+from intraskill.proposers.proposal_filter import Memory, ProposalFilter
 from intraskill.proposers.reduce import Allows, Reduction
+from intraskill.store.contents import ProposedEdits, Refusal
 from intraskill.store.usage import Usage
 
 
@@ -85,26 +86,17 @@ class OwnProposer:
 
 
 @dataclass(frozen=True, slots=True)
-class ProposalBatch:
+class ProposalBatch(ProposedEdits):
     """Outcome of one Trace2Skill pass.
 
+    Its counts by stage are ``not_at_start``, ``blocked_by_ledger``, ``misfit`` (they do not fit the skill),
+    ``rejected_by_firewall``, ``merged``, ``merged_level_1`` and so on, ``rival`` (a better supported one has the same
+    target), ``over_limit``.
+
     Attributes:
-        proposals: those that go to the gate, best supported first.
-        refused: those that the leak filter refused.
-        counts: the proposer's counts, ``mapped`` proposals, and how many of them each later stage united or let fall:
-            ``not_at_start``, ``blocked_by_ledger``, ``misfit`` (they do not fit the skill), ``rejected_by_firewall``,
-            ``merged``, ``merged_level_1`` and so on, ``rival`` (a better supported one has the same target),
-            ``over_limit``.
-        analyst: name of the proposer, under the key that ``edits.json`` has for it.
-        blocked: those that the ledger kept away.
         records: one per proposer call, with the fate of its proposals; they hold private notes.
     """
 
-    proposals: tuple[Proposal, ...]
-    refused: tuple[Refusal, ...]
-    counts: Mapping[str, int]
-    analyst: str
-    blocked: tuple[Blocked, ...] = ()
     records: tuple[AnalysisRecord, ...] = ()
 
     @property

@@ -15,7 +15,7 @@ from intraskill.rl.start import policy_directory
 from intraskill.rounds.setup import environment_of
 from intraskill.store.provenance import VERSIONED, version_of
 
-FREE_BYTES = 1 << 30
+_FREE_BYTES = 1 << 30
 
 Finding = tuple[bool, str]
 
@@ -101,7 +101,7 @@ def _disk(config: Config) -> Finding:
     while not place.exists():
         place = place.parent
     free = shutil.disk_usage(place).free
-    return free > FREE_BYTES and os.access(place, os.W_OK), f"{free / 2**30:.0f} GiB free and writable at {place}"
+    return free > _FREE_BYTES and os.access(place, os.W_OK), f"{free / 2**30:.0f} GiB free and writable at {place}"
 
 
 def _vllm_server(config: Config, url: str) -> Finding:

@@ -16,10 +16,10 @@ from intraskill.rounds.setup import environment_of
 from intraskill.rounds.sizes import check_sizes, limited
 from intraskill.store.provenance import draft_of
 
-TOKENS_PER_SECOND = 620.0
+_TOKENS_PER_SECOND = 620.0
 """Sampled tokens per second of the quickstart, rollouts and updates together, on two cores (experiment_report.md)."""
 
-TYPICAL_SHARE = 0.21
+_TYPICAL_SHARE = 0.21
 """Tokens that the tiny policy samples in an episode, as a share of its limit, in the same runs."""
 
 
@@ -133,5 +133,5 @@ def _time(config: Config, found: Plan) -> str:
         return "seconds"
     if config.policy.path != "tiny":
         return "unknown: measure one round"
-    typical = found.max_tokens * TYPICAL_SHARE
-    return f"about {max(1, round(typical / TOKENS_PER_SECOND / 60))} min on two cores"
+    typical = found.max_tokens * _TYPICAL_SHARE
+    return f"about {max(1, round(typical / _TOKENS_PER_SECOND / 60))} min on two cores"

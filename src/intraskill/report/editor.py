@@ -11,8 +11,8 @@ from intraskill.editor.setup import allowed_actions, limits_of, workbench_of
 from intraskill.method.errors import counted
 from intraskill.report.summary import spending
 from intraskill.report.tables import interval, paid
+from intraskill.store.artifacts import EDITOR_SUMMARY, METRICS
 from intraskill.store.metrics import Metrics
-from intraskill.store.run_directory import read_json
 
 
 def editor_plan(config: Config) -> Table:
@@ -46,12 +46,12 @@ def editor_plan(config: Config) -> Table:
 
 def editor_tables(root: Path) -> list[Table]:
     """Return the closing tables of a finished run."""
-    rows = [row for row in Metrics(root / "metrics.jsonl").rows() if row["stage"] == "editor"]
+    rows = [row for row in Metrics(METRICS.path(root)).rows() if row["stage"] == "editor"]
     tables = [_shares(rows), _states(rows)] if rows else []
-    if (root / "final" / "summary.json").exists():
-        found = read_json(root / "final" / "summary.json")
-        names = {"before": "before, z_0", "after": "after, z_T", "gain": "gain"}
-        lines = [(said, interval(found[name], signed=name == "gain")) for name, said in names.items()]
+    if EDITOR_SUMMARY.exists(root / "final"):
+        found = EDITOR_SUMMARY.read(root / "final")
+        lines = [("before, z_0", interval(found["before"])), ("after, z_T", interval(found["after"]))]
+        lines.append(("gain", interval(found["gain"], signed=True)))
         title = f"Held-out score ({found['streams']} streams)"
         tables.append(_table(title, ("what", "mean with 95 % interval"), lines))
     return tables
@@ -59,7 +59,7 @@ def editor_tables(root: Path) -> list[Table]:
 
 def paid_line(root: Path) -> str:
     """Return what an editor's run or pass has paid to LLMs, as a line; empty when it asked none."""
-    spent = spending(Metrics(root / "metrics.jsonl").rows())
+    spent = spending(Metrics(METRICS.path(root)).rows())
     return "" if spent is None else f"{paid(spent)}\n"
 
 

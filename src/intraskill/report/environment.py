@@ -20,7 +20,7 @@ from intraskill.method.tasks import OPENED, SPLITS
 from intraskill.rl.start import policy_directory
 
 CountTokens = Callable[[str], int]
-MAX_OPENINGS = 300
+_MAX_OPENINGS = 300
 """Tasks whose requests are read, spread over the splits; never a test task."""
 _WORDS = re.compile(r"[一-鿿]|[^\s一-鿿]+")
 """A Han character counts as a word of its own."""
@@ -76,7 +76,7 @@ def statistics(
 
 def _texts(environment: Environment, episodes: int, count_tokens: CountTokens | None) -> dict[str, Any]:
     pools = [[task.id for task in environment.tasks(split)] for split in OPENED]
-    share = -(-MAX_OPENINGS // len(pools))
+    share = -(-_MAX_OPENINGS // len(pools))
     texts: dict[str, list[str]] = {"request": [], "persona": []}
     for task_id in (task_id for pool in pools for task_id in sample(pool, share, 0, "statistics")):
         opening = random_rollout(environment, task_id, 0, limit=0).opening
@@ -147,13 +147,13 @@ def _proof(shop: Shop) -> dict[str, Any]:
         return {"unsolvable": str(fault)}
 
 
-HIDDEN = 12
+_HIDDEN = 12
 """A feature with more values than this is summed up."""
 
 
-def print_statistics(found: Mapping[str, Any], console: Console | None = None) -> None:
+def print_statistics(found: Mapping[str, Any]) -> None:
     """Print one table of what a world holds, and one of what there is to read."""
-    console = console or Console()
+    console = Console()
     world = Table(title=f"{found['family']}: {sum(found['tasks'].values()):,} tasks", title_justify="left")
     world.add_column("what")
     world.add_column("how much", overflow="fold")
@@ -180,7 +180,7 @@ def _rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "reward parts", ", ".join(found["reward_parts"])
     yield "tasks per split", ", ".join(f"{split} {found['tasks'][split]:,}" for split in SPLITS)
     for name, counts in found["features"].items():
-        shown = _counted(counts) if len(counts) <= HIDDEN else f"{len(counts)} values"
+        shown = _counted(counts) if len(counts) <= _HIDDEN else f"{len(counts)} values"
         yield f"slice: {name}", shown
     for name, value in found.get("shop", {}).items():
         yield name, _value(value)

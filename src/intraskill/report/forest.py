@@ -16,16 +16,16 @@ Row = Mapping[str, Any]
 ROW_HEIGHT, MARGIN, GAP, PLOT_WIDTH = 0.46, 0.25, 0.22, 4.6  # inches
 HEAD, FOOT = 0.95, 0.85  # inches above the first row and below the last
 TITLE_LENGTH, VERDICT_LENGTH = 48, 52  # characters
-FONT_SIZE = 9.0
+_FONT_SIZE = 9.0
 COLOURS = {"kept": "#1b7837", "dropped": "#b2182b", "held": "#b8860b", "placebo": "#777777"}
-FONTS = ("DejaVu Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Micro Hei", "SimHei", "PingFang SC")
+_FONTS = ("DejaVu Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Micro Hei", "SimHei", "PingFang SC")
 
 
 def write_forest(directory: Path, found: Validation, findings: Findings) -> tuple[Path, Path]:
     """Write ``forest.png`` and ``forest.svg`` and return their paths."""
     import matplotlib
 
-    settings = {"svg.hashsalt": "intraskill", "svg.fonttype": "none", "font.family": _fonts(), "font.size": FONT_SIZE}
+    settings = {"svg.hashsalt": "intraskill", "svg.fonttype": "none", "font.family": _fonts(), "font.size": _FONT_SIZE}
     settings["text.parse_math"] = False  # a title may hold dollar signs
     paths = directory / "forest.png", directory / "forest.svg"
     with matplotlib.rc_context(settings), warnings.catch_warnings():
@@ -44,7 +44,7 @@ def _fonts() -> list[str]:
     from matplotlib import font_manager
 
     present = {font.name for font in font_manager.fontManager.ttflist}
-    return [name for name in FONTS if name in present] or ["sans-serif"]
+    return [name for name in _FONTS if name in present] or ["sans-serif"]
 
 
 def draw(found: Validation, findings: Findings) -> Any:
@@ -119,7 +119,7 @@ def _write_column(figure: Any, name: str, cells: Sequence[str], x: float) -> Non
     top = 1.0 - HEAD / height
     figure.text(x, top + 0.08 / height, name, weight="bold", va="bottom")
     for index, cell in enumerate(cells):
-        size = FONT_SIZE if cell.count("\n") < 2 else FONT_SIZE * 0.85
+        size = _FONT_SIZE if cell.count("\n") < 2 else _FONT_SIZE * 0.85
         figure.text(x, top - (index + 0.5) * ROW_HEIGHT / height, cell, va="center", linespacing=1.05, size=size)
 
 
@@ -156,11 +156,11 @@ def _title(figure: Any, found: Validation, findings: Findings, x: float) -> None
     height = figure.get_size_inches()[1]
     pairs, facts = len(found.pairs.task_ids), found.facts
     title = f"Contributions over {pairs:,} pairs · estimator {facts.gate.estimator} · policy {facts.gate.policy}"
-    figure.text(x, 1.0 - 0.2 / height, title, weight="bold", size=FONT_SIZE + 2, va="top")
+    figure.text(x, 1.0 - 0.2 / height, title, weight="bold", size=_FONT_SIZE + 2, va="top")
     key = "● β̂ with its 95 % interval    ◇ shrunk value    green keep, red drop, amber wait or hold"
     if found.assessment.null is not None:
         key += "    grey band: looks like noise, by the placebos and their errors"
-    figure.text(x, 0.12 / height, key, size=FONT_SIZE - 1, va="bottom", color="#444444")
+    figure.text(x, 0.12 / height, key, size=_FONT_SIZE - 1, va="bottom", color="#444444")
     if findings.power is not None:
         seen = f"this gate can see effects of {findings.power.smallest_effect:.3f} or more (80 % power)"
-        figure.text(x, 1.0 - 0.44 / height, seen, size=FONT_SIZE - 1, va="top", color="#444444")
+        figure.text(x, 1.0 - 0.44 / height, seen, size=_FONT_SIZE - 1, va="top", color="#444444")

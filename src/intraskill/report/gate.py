@@ -18,17 +18,17 @@ from intraskill.report.tables import LOOKED, console, interval
 from intraskill.rounds.gate.assess import Findings, Validation, chunk_table, noise_band, sides, slice_rows
 from intraskill.rounds.gate.plan import words as power_words
 from intraskill.rounds.gate.ranking import Ranking, ranking_rows
+from intraskill.store.artifacts import GATE_WORDS
 from intraskill.store.records import to_json
-from intraskill.store.run_directory import write_text
 
 Paragraphs = list[tuple[str, str]]
-LEGEND = (
+_LEGEND = (
     "± is one standard error: how far such a number typically lies from the truth. Shrunk is what a chunk is probably "
     "worth once all chunks are seen together, and P(> 0) the probability that it helps at all; they may call a chunk "
     "uncertain whose own interval lies beside 0. σ is the spread of the difference between a task's two runs, "
     "corr(R, B) how alike the two are. What each policy does is in paired_validation.md."
 )
-ESTIMATOR_WORDS = {
+_ESTIMATOR_WORDS = {
     "paired_ols": "the difference between the two runs of a task, shared out among the chunks that were shown",
     "paired_ols_intercept": "the difference between the two runs of a task, less what showing any text at all does",
     "ancova": "the reward with chunks, adjusted for how hard the task turned out to be without them",
@@ -49,7 +49,7 @@ def write_summary(directory: Path, found: Validation, findings: Findings, remark
     parts = [f"**{head}.** {text}" for head, text in paragraphs(found, findings)]
     parts.insert(3, _markdown_table(found))
     parts += [remark for remark in remarks if remark]
-    write_text(directory / "summary.md", "# What the gate found\n\n" + "\n\n".join(parts) + "\n")
+    GATE_WORDS.write(directory, "# What the gate found\n\n" + "\n\n".join(parts) + "\n")
 
 
 def paragraphs(found: Validation, findings: Findings) -> Paragraphs:
@@ -66,7 +66,7 @@ def paragraphs(found: Validation, findings: Findings) -> Paragraphs:
         ("Could it have been cheaper", _cheaper(found)),
         ("When it stopped", _stopped(found)),
         ("Left out", _left_out(found)),
-        ("How to read it", LEGEND if found.pairs.chunk_ids else ""),
+        ("How to read it", _LEGEND if found.pairs.chunk_ids else ""),
     ]
     return [(head, text) for head, text in said if text]
 
@@ -87,7 +87,7 @@ def _measured(found: Validation) -> str:
     return (
         f"{tasks:,} tasks were played at checkpoint {checkpoint}: {bare} without any skill, and {masked} with a random "
         f"part of its {shown}. A contribution is what showing a chunk adds to the reward of one task, relative to no "
-        f"skill: {ESTIMATOR_WORDS[found.facts.gate.estimator]} "
+        f"skill: {_ESTIMATOR_WORDS[found.facts.gate.estimator]} "
         f"({found.facts.gate.estimator}). {intervals}"
     )
 
@@ -271,13 +271,13 @@ def print_gate(found: Validation, findings: Findings, directory: Path, remarks: 
     if found.contributions.chunk_ids:
         write_forest(directory, found, findings)
     write_summary(directory, found, findings, remarks)
-    print_validation(found, findings, remarks, str(directory))
+    _print_validation(found, findings, remarks, str(directory))
 
 
-def print_validation(found: Validation, findings: Findings, remarks: Sequence[str], directory: str) -> None:
+def _print_validation(found: Validation, findings: Findings, remarks: Sequence[str], directory: str) -> None:
     """Print what the gate found: a table of contributions and what they mean in plain words."""
     out = console()
-    out.print(contributions_table(found))
+    out.print(_contributions_table(found))
     for head, text in paragraphs(found, findings):
         out.print(f"[bold]{head}.[/bold] {escape(text)}", highlight=False)
     for remark in remarks:
@@ -286,7 +286,7 @@ def print_validation(found: Validation, findings: Findings, remarks: Sequence[st
     out.print(f"Saved in {escape(directory)}", highlight=False)
 
 
-def contributions_table(found: Validation) -> Table:
+def _contributions_table(found: Validation) -> Table:
     """One line per chunk and placebo: β ± SE with its interval, the shrunk value, P(α > 0), verdict and reason."""
     title = f"Contributions over {found.contributions.num_pairs} pairs, relative to no skill"
     table = Table(title=title, title_justify="left")

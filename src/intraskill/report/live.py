@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from intraskill.store.usage import Usage
 
-PLAIN_SECONDS = 10.0
+_PLAIN_SECONDS = 10.0
 """Outside a terminal, at most one progress line per so many seconds."""
 
 
@@ -86,7 +86,7 @@ class PlainMonitor:
         """Print a line when the last one is old enough, and at the end of the stage."""
         now = time.perf_counter()
         self._tokens += tokens
-        if now - self._last < PLAIN_SECONDS and done < self._total:
+        if now - self._last < _PLAIN_SECONDS and done < self._total:
             return
         self._last = now
         elapsed = max(now - self._began, 1e-9)
@@ -96,7 +96,7 @@ class PlainMonitor:
     def spent(self, usage: Usage) -> None:
         """Print a line when the last one is old enough."""
         now = time.perf_counter()
-        if now - self._told >= PLAIN_SECONDS:
+        if now - self._told >= _PLAIN_SECONDS:
             self._told = now
             self.say(f"LLM so far: {usage.words()}")
 

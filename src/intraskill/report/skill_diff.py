@@ -16,10 +16,11 @@ from intraskill.method.skill.skill import Skill, parse_skill
 from intraskill.report.skill_log import shown
 from intraskill.report.skill_source import SkillSource
 from intraskill.rounds.setup import environment_of
+from intraskill.store.artifacts import PLAN
 from intraskill.store.provenance import plan_record
 from intraskill.store.run_directory import read_text
 
-STYLES = {"added": "green", "removed": "red", "rewritten": "cyan", "merged": "cyan", "split": "cyan", "moved": "blue"}
+_STYLES = {"added": "green", "removed": "red", "rewritten": "cyan", "merged": "cyan", "split": "cyan", "moved": "blue"}
 
 
 def difference(old: SkillSource, new: SkillSource) -> SkillDiff:
@@ -64,7 +65,7 @@ def diff_lines(old: SkillSource, new: SkillSource, *, colour: bool) -> Iterator[
         yield from _body(found.preamble, colour)
     for change in found.changes:
         yield Text("")
-        yield Text(_head(change), f"bold {STYLES[change.kind]}")
+        yield Text(_head(change), f"bold {_STYLES[change.kind]}")
         if change.kind != "moved":
             yield from _body(change.words, colour)
     yield Text("")
@@ -103,17 +104,17 @@ def lint(path: Path) -> tuple[list[str], Skill | None]:
     if len(text.splitlines()) > MAX_LINES:
         problems.append(f"{path}: {len(text.splitlines())} lines; keep a skill under {MAX_LINES}")
     problems += [f"{path}: chunk {chunk.title!r} has no body" for chunk in skill.chunks if not chunk.body]
-    found = leak_filter_beside(path).inspect_skill(skill)
+    found = _leak_filter_beside(path).inspect_skill(skill)
     problems += [f"{path}: {where}: {rejection}" for where, rejection in found]
     return problems, skill
 
 
-def leak_filter_beside(path: Path) -> LeakFilter:
+def _leak_filter_beside(path: Path) -> LeakFilter:
     """Return the leak filter of the run that a round's skill belongs to; a loose file is checked without secrets."""
-    plan = path.parent.parent / "plan.json"
-    if not plan.exists():
+    root = path.parent.parent
+    if not PLAN.exists(root):
         return LeakFilter()
-    config = unflatten(plan_record(plan.parent)["plan"])
+    config = unflatten(plan_record(root)["plan"])
     return LeakFilter(secrets_of(environment_of(config)), config.leak_filter)
 
 

@@ -15,7 +15,6 @@ from intraskill.method.skill.skill import ChunkId
 from intraskill.store.records import to_json
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-WIDTH = 120
 
 
 def number(found: Measured | None) -> str:
@@ -31,7 +30,7 @@ def some(items: Sequence[str], noun: str, limit: int = 3) -> str:
     return f"{counted(len(items), noun)}: {', '.join(map(shown, items[:limit]))}{more}"
 
 
-def support_words(support: Sequence[str]) -> str:
+def _support_words(support: Sequence[str]) -> str:
     """Return `some` rollouts, or training groups where the evidence was a round's randomised contexts."""
     return some(support, "rollout" if any("#" in name for name in support) else "group")
 
@@ -64,7 +63,7 @@ def log_lines(history: History) -> Iterator[Text]:
         for tried in version.edits:
             style = "green" if tried.taken else "red"
             yield Text.assemble(
-                "  ", ("taken  " if tried.taken else "refused", style), "  ", edit_words(version, tried)
+                "  ", ("taken  " if tried.taken else "refused", style), "  ", _edit_words(version, tried)
             )
         for chunk_id in version.left:
             title, fate = shown(version.chunks[chunk_id].title), version.decision.fates[chunk_id].value
@@ -120,10 +119,10 @@ def life_lines(history: History, chunk_id: ChunkId) -> Iterator[Text]:
         yield Text.assemble(f"  {version.directory.name}  ", where, f"  {measured}  {fate}{exposure}")
         for tried in version.edits:
             if chunk_id in (*tried.edit.added_ids, *tried.edit.removes):
-                yield Text(f"    {'taken' if tried.taken else 'refused'} {edit_words(version, tried)}")
+                yield Text(f"    {'taken' if tried.taken else 'refused'} {_edit_words(version, tried)}")
 
 
-def edit_words(version: Version, tried: TriedEdit) -> str:
+def _edit_words(version: Version, tried: TriedEdit) -> str:
     """Return ``REWRITE  Old -0.008 ± 0.058 → New +0.016 ± 0.060  by rules  13 rollouts: …``."""
     edit = tried.edit
     sides = [
@@ -132,7 +131,7 @@ def edit_words(version: Version, tried: TriedEdit) -> str:
     ]
     words = " → ".join(sides) if all(sides) else "".join(sides)
     fate = "" if tried.taken else tried.fate.value
-    support = "" if tried.author in ("draft", PERSON) else support_words(edit.support)
+    support = "" if tried.author in ("draft", PERSON) else _support_words(edit.support)
     return "  ".join(part for part in (f"{edit.op:7}", words, fate, _by(tried.author), support) if part)
 
 
@@ -243,7 +242,7 @@ def _words(history: History, origin: Origin) -> str:
         return "the draft's preamble, which no gate tests" if origin.round_index == 0 else "the preamble was changed"
     edit, measured = origin.edit.edit, _admission(history, origin)
     who = {"draft": "text the run started from", PERSON: "a person's edit"}
-    support = "" if origin.edit.author in who else support_words(edit.support)
+    support = "" if origin.edit.author in who else _support_words(edit.support)
     entered = f"entered with {number(measured)}" + (f" on {measured.pairs} pairs" if measured else "")
     parents = " + ".join(shown(history.chunks[i].title) for i in edit.removes)
     words = [

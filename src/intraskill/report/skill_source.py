@@ -6,6 +6,7 @@ from pathlib import Path
 from intraskill.history.history import History, Version, read_history
 from intraskill.method.errors import ArtifactError
 from intraskill.method.skill.skill import Chunk, Skill, parse_skill
+from intraskill.store.artifacts import PLAN, SKILL
 from intraskill.store.run_directory import is_sealed, read_text, verify
 
 
@@ -46,7 +47,7 @@ def skill_source(name: str) -> SkillSource:
     directory = Path(root)
     if not directory.exists():
         raise ArtifactError(f"{root} is neither a skill file nor a run; write RUN, RUN@ROUND, RUN@HASH or FILE")
-    if not at and directory.name.startswith("round_") and not (directory / "plan.json").exists():
+    if not at and directory.name.startswith("round_") and not PLAN.exists(directory):
         if not is_sealed(directory):
             raise ArtifactError(f"{directory} is no finished round")
         directory, key = directory.parent, directory.name
@@ -54,8 +55,8 @@ def skill_source(name: str) -> SkillSource:
     found = history.find(key) if key else history.newest
     if isinstance(found, Chunk):
         holder = next(version for version in reversed(history.versions) if found.id in version.chunks)
-        return SkillSource(name, holder.directory / "skill.md", Skill("", (found,)), history, holder, found)
-    return SkillSource(name, found.directory / "skill.md", found.skill, history, found)
+        return SkillSource(name, SKILL.path(holder.directory), Skill("", (found,)), history, holder, found)
+    return SkillSource(name, SKILL.path(found.directory), found.skill, history, found)
 
 
 def run_version(name: str) -> tuple[History, Version]:
@@ -80,7 +81,7 @@ def skill_file(name: str) -> Path:
     Raises:
         ArtifactError: as `skill_source`.
     """
-    path = Path(name) / "skill.md" if (Path(name) / "skill.md").is_file() else Path(name)
+    path = SKILL.path(Path(name)) if SKILL.path(Path(name)).is_file() else Path(name)
     if not path.is_file():
         return skill_source(name).path
     if is_sealed(path.parent):

@@ -26,9 +26,10 @@ from typing import Any
 from intraskill.method.errors import ArtifactError
 from intraskill.method.gate.diagnostics.remeasure import remeasurements, winners_curse
 from intraskill.rounds.earlier_rounds import measured_rounds, query_count
+from intraskill.store.artifacts import FINAL, METRICS, PLAN, ROUND, SUMMARY
 from intraskill.store.metrics import Metrics
 from intraskill.store.records import to_json
-from intraskill.store.run_directory import finished_rounds, is_sealed, read_json, verify, write_json
+from intraskill.store.run_directory import finished_rounds, is_sealed
 from intraskill.store.usage import SPENDING
 
 
@@ -38,13 +39,13 @@ def summarise(root: Path) -> dict[str, Any]:
     Raises:
         ArtifactError: when ``root`` is no run, or an artifact is corrupt or changed.
     """
-    if not (root / "plan.json").exists():
+    if not PLAN.exists(root):
         raise ArtifactError(f"{root} is no run directory: it holds no plan.json")
-    plan = read_json(root / "plan.json")
-    rounds = [_sealed(path, "round.json") for path in finished_rounds(root)]
-    final = _sealed(root / "final", "final.json") if is_sealed(root / "final") else None
+    plan = PLAN.read(root)
+    rounds = [ROUND.sealed(path) for path in finished_rounds(root)]
+    final = FINAL.sealed(root / "final") if is_sealed(root / "final") else None
     closed = final is not None or plan["plan"]["final.tasks"] == 0
-    rows = Metrics(root / "metrics.jsonl").rows()
+    rows = Metrics(METRICS.path(root)).rows()
     queries, gates = query_count(root), measured_rounds(root)
     again = remeasurements(gates)
     curse, titles = (
@@ -80,15 +81,10 @@ def summarise(root: Path) -> dict[str, Any]:
     }
 
 
-def _sealed(directory: Path, name: str) -> Any:
-    verify(directory, name)
-    return read_json(directory / name)
-
-
 def write_summary(root: Path) -> dict[str, Any]:
     """Write ``summary.json`` and return it."""
     summary = summarise(root)
-    write_json(root / "summary.json", summary)
+    SUMMARY.write(root, summary)
     return summary
 
 

@@ -7,7 +7,9 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from intraskill.rounds.evaluate import Comparison, Evaluation
+from intraskill.rounds.evaluate import Comparison
+from intraskill.store.artifacts import SKILL
+from intraskill.store.contents import Evaluation
 from intraskill.store.records import to_json
 from intraskill.store.usage import Usage
 
@@ -17,7 +19,7 @@ LOOKED = (
     "to 96 times in 100, and leave out 0 for about 6 to 7 in 100 useless chunks."
 )
 """Belongs beside every interval of a gate that may have stopped early."""
-STATUS_STYLES = {"active": "green", "retired": "yellow", "refused": "red"}
+_STATUS_STYLES = {"active": "green", "retired": "yellow", "refused": "red"}
 
 
 def interval(data: Row | None, *, signed: bool = False) -> str:
@@ -29,7 +31,7 @@ def interval(data: Row | None, *, signed: bool = False) -> str:
     return f"{number.format(data['mean'])} [{low}, {high}]"
 
 
-def rounds_table(rounds: Sequence[Row]) -> Table:
+def _rounds_table(rounds: Sequence[Row]) -> Table:
     """One line per round: R_free, R_pair and gap with 95 % intervals, verdicts, edits, q and P(∅)."""
     table = Table(title="Rounds on skill-validation (95 % intervals over tasks)", title_justify="left")
     for name in ("round", "R_free", "R_pair", "gap", "frontier"):
@@ -82,7 +84,7 @@ def chunks_table(rounds: Sequence[Row]) -> Table:
         present = chunk if chunk_id in current else {}
         names = ("probability", "exposure", "visible_probability") if judged else ("exposure", "visible_probability")
         chances = [_probability(present.get(name)) for name in names]
-        status = Text(chunk["status"], STATUS_STYLES.get(chunk["status"], ""))
+        status = Text(chunk["status"], _STATUS_STYLES.get(chunk["status"], ""))
         table.add_row(chunk["title"], *cells, *chances, status)
     return table
 
@@ -91,7 +93,7 @@ def _probability(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
 
 
-def final_table(final: Row) -> Table:
+def _final_table(final: Row) -> Table:
     """The closing comparison: four arms, then paired differences with gained and lost tasks."""
     title = f"Start and final pair on {final['split']} ({final['tasks']} tasks × {final['repeats']})"
     table = Table(title=title, title_justify="left")
@@ -114,11 +116,11 @@ def report(summary: Row, root: str) -> RenderableType:
     """Return everything that ends a run: tables, times, the directory and what to do next."""
     parts: list[RenderableType] = []
     if summary["rounds"]:
-        parts += [rounds_table(summary["rounds"]), chunks_table(summary["rounds"])]
+        parts += [_rounds_table(summary["rounds"]), chunks_table(summary["rounds"])]
     if looked := [str(row["round"]) for row in summary["rounds"] if row.get("stopped")]:
         parts.append(f"Gates of round {', '.join(looked)} took looks. {LOOKED}")
     if summary["final"] is not None:
-        parts.append(final_table(summary["final"]))
+        parts.append(_final_table(summary["final"]))
     timing, tokens = summary["timing"], summary["tokens"]
     parts.append(
         f"{timing['total_s']:.0f} s, {tokens['rollouts']:,} rollouts, {tokens['sampled']:,} tokens sampled, "
@@ -126,7 +128,7 @@ def report(summary: Row, root: str) -> RenderableType:
     )
     if summary["llm"] is not None:
         parts.append(paid(summary["llm"]))
-    parts.append(next_commands(root, len(summary["rounds"]) - 1, finished=summary["finished"]))
+    parts.append(_next_commands(root, len(summary["rounds"]) - 1, finished=summary["finished"]))
     return Group(*parts)
 
 
@@ -135,7 +137,7 @@ def paid(spending: Row) -> str:
     return f"Paid to an LLM: {Usage(**spending).words()}"
 
 
-def next_commands(root: str, last_round: int, *, finished: bool) -> str:
+def _next_commands(root: str, last_round: int, *, finished: bool) -> str:
     """Return the run directory and the commands that make sense now."""
     if not finished:
         return f"Run directory: {root} (unfinished: the same command continues it)"
@@ -145,7 +147,7 @@ def next_commands(root: str, last_round: int, *, finished: bool) -> str:
             f"Run directory: {root}",
             "Next:",
             f"  intraskill skill show {root}",
-            f"  git diff --no-index {root}/round_000/skill.md {newest}/skill.md",
+            f"  git diff --no-index {root}/round_000/{SKILL.name} {newest}/{SKILL.name}",
             f"  intraskill eval --ckpt {newest} --mode skill-free --split model_dev --repeats 2",
             f"  intraskill validate --ckpt {newest}",
             f"  intraskill report {root}",

@@ -12,7 +12,7 @@ from intraskill.method.gate.intervals import reward_note, standard_error
 from intraskill.method.gate.pairs import Conditions, Scored
 from intraskill.method.randomness import child_seed
 from intraskill.method.rollouts import Episode, Rollout
-from intraskill.method.skill.skill import BARE, Skill, Visible
+from intraskill.method.skill.skill import Skill, Visible
 from intraskill.method.tasks import Task
 from intraskill.rounds.run import Run
 from intraskill.store.records import from_json, lean, to_json
@@ -20,21 +20,20 @@ from intraskill.store.run_directory import PartialLog, read_jsonl
 
 
 def plan_arm(
-    run: Run, tasks: Iterable[Task], skill: Skill, visible: Visible, *, address: tuple[str | int, ...], repeats: int = 1
+    seed: int,
+    tasks: Iterable[Task],
+    skill: Skill,
+    visible: Visible,
+    *,
+    address: tuple[str | int, ...],
+    repeats: int = 1,
 ) -> list[Episode]:
     """Return ``repeats`` episodes per task under one visible set; each draw depends on its own address only."""
     return [
-        Episode(task, skill, visible, sample, child_seed(run.config.seed, *address, task.id, sample))
+        Episode(task, skill, visible, sample, child_seed(seed, *address, task.id, sample))
         for task in tasks
         for sample in range(repeats)
     ]
-
-
-def bare_arm(
-    run: Run, tasks: Iterable[Task], skill: Skill, *, address: tuple[str | int, ...], repeats: int = 1
-) -> list[Episode]:
-    """Return the same without any skill."""
-    return plan_arm(run, tasks, skill, BARE, address=address, repeats=repeats)
 
 
 def run_arm(run: Run, path: Path, round_index: int | None, episodes: Sequence[Episode]) -> tuple[Rollout, ...]:
@@ -92,7 +91,7 @@ def _run_batches(run: Run, path: Path, round_index: int | None, episodes: Sequen
         sampled_now += tokens
         run.monitor.advance(len(rows), tokens=tokens, note=reward_note([row["reward"] for row in rows]))
     elapsed = time.perf_counter() - began
-    run.metrics.log(number, stage, 0, arm_metrics(rows) | _timing(elapsed, sampled_now))
+    run.metrics.log(number, stage, 0, _arm_metrics(rows) | _timing(elapsed, sampled_now))
     log.commit()
 
 
@@ -117,7 +116,7 @@ def rollout_row(rollout: Rollout, *, keep_turns: bool = True) -> dict[str, Any]:
     return row | {"sampled_tokens": sum(rollout.loss_mask), "prompt_tokens": len(rollout.prompt_ids)}
 
 
-def arm_metrics(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _arm_metrics(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return reward ± SE, faults and token counts of rollout rows."""
     rewards = [row["reward"] for row in rows if row["reward"] is not None]
     return {

@@ -17,84 +17,13 @@ from intraskill.rounds.evaluate import MODES, Source, skill_of
 from intraskill.rounds.run import Run
 from intraskill.rounds.setup import environment_of
 from intraskill.store.agent_skill import read_export
+from intraskill.store.artifacts import CONTRIBUTIONS, EVALUATION, PAIR, PLAN, ROUND, SKILL
+from intraskill.store.contents import PAIR_FORMAT, BoundPair, Identity, MeasuredBy, World
 from intraskill.store.provenance import version_of
-from intraskill.store.records import from_json, to_json
-from intraskill.store.run_directory import DONE, is_sealed, read_json, verify, write_json
+from intraskill.store.records import from_json
+from intraskill.store.run_directory import is_sealed, read_json, sealed_hashes, verify
 
-FORMAT = "intraskill-pair-1"
-PAIR_FILE = "pair.json"
-SIDES = frozenset({"checkpoint", "skill", "environment"})
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """One side of the pair.
-
-    Attributes:
-        hash: of what it means: the weights, or the skill's chunks; this is what is compared.
-        sha256: of the bytes on disk: of ``skill.md``, or of the names and SHA-256 of every checkpoint file.
-    """
-
-    hash: str
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True)
-class World:
-    """Name as in ``env.name``, task family, and version hash of the environment."""
-
-    name: str
-    family: str
-    version: str
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredBy:
-    """The gate: its round, pairs, tasks and estimator, and the SHA-256 of its ``contributions.json``."""
-
-    round: int
-    pairs: int
-    tasks: int
-    estimator: str
-    contributions_sha256: str
-
-
-@dataclass(frozen=True, slots=True)
-class BoundPair:
-    """What belongs together.
-
-    Attributes:
-        checkpoint: the weights.
-        skill: the skill document.
-        environment: the world.
-        gate: what measured the skill at these weights.
-        config: hash of every config value that decides the run.
-        code: version of intraskill that wrote the run.
-    """
-
-    checkpoint: Identity
-    skill: Identity
-    environment: World
-    gate: MeasuredBy
-    config: str
-    code: str
-
-    def differences(self, present: Mapping[str, str]) -> dict[str, str]:
-        """Return the sides that differ, each with one clause.
-
-        Args:
-            present: side → hash of what is here; ``checkpoint``, ``skill`` and ``environment`` may be among them.
-        """
-        bound = {
-            "checkpoint": self.checkpoint.hash,
-            "skill": self.skill.hash,
-            "environment": self.environment.version,
-        }
-        return {
-            side: f"the {side} is {there} here and {bound[side]} in the pair"
-            for side, there in present.items()
-            if there != bound[side]
-        }
+_SIDES = frozenset({"checkpoint", "skill", "environment"})
 
 
 def pair_of(directory: Path, family: str = "") -> BoundPair:
@@ -110,20 +39,20 @@ def pair_of(directory: Path, family: str = "") -> BoundPair:
     if not is_sealed(directory):
         raise ArtifactError(f"{directory} is no finished round; give a run with one")
     verify(directory)
-    sealed, row = read_json(directory / DONE), read_json(directory / "round.json")
-    start, gate = read_json(directory.parent / "plan.json"), read_json(directory / "contributions.json")
+    sealed, row = sealed_hashes(directory), ROUND.read(directory)
+    start, gate = PLAN.read(directory.parent), CONTRIBUTIONS.read(directory)
     weights = sorted((name, digest) for name, digest in sealed.items() if name.startswith("checkpoint/"))
     plan, facts = start["plan"], start["about"]
     return BoundPair(
         Identity(row["checkpoint"], _sha256(weights)),
-        Identity(row["skill"], sealed["skill.md"]),
+        Identity(row["skill"], sealed[SKILL.name]),
         World(plan["env.name"], family or environment_of(unflatten(plan)).family, facts["environment"]),
         MeasuredBy(
             row["round"],
-            gate["num_pairs"],
-            gate.get("num_tasks") or gate["num_pairs"],
-            gate.get("estimator", "paired_ols"),
-            sealed["contributions.json"],
+            gate.num_pairs,
+            gate.num_tasks or gate.num_pairs,
+            gate.estimator,
+            sealed[CONTRIBUTIONS.name],
         ),
         content_hash(sorted(plan.items())),
         facts["packages"].get("intraskill") or version_of("intraskill") or "unknown",
@@ -136,27 +65,24 @@ def _sha256(files: list[tuple[str, str]]) -> str:
     return hashlib.sha256("".join(f"{digest}  {name}\n" for name, digest in files).encode()).hexdigest()
 
 
-def write_pair(path: Path, pair: BoundPair) -> None:
-    """Write ``pair.json``."""
-    write_json(path, {"format": FORMAT, **to_json(pair)})
-
-
 def read_pair(path: Path) -> BoundPair:
     """Read ``pair.json``, or the one in a directory.
 
     Raises:
         ArtifactError: when it is missing or not a pair.
     """
-    file = path / PAIR_FILE if path.is_dir() else path
+    file = PAIR.path(path) if path.is_dir() else path
     content = read_json(file)
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise ArtifactError(f"{file} is no bound pair of format {FORMAT}; a run writes one at its end, an export too")
+    if not isinstance(content, dict) or content.get("format") != PAIR_FORMAT:
+        raise ArtifactError(
+            f"{file} is no bound pair of format {PAIR_FORMAT}; a run writes one at its end, an export too"
+        )
     return from_json(BoundPair, content, file)
 
 
 def family_beside(root: Path) -> str:
     """Return the task family that a run's ``pair.json`` names, or ``""``."""
-    return read_pair(root).environment.family if (root / PAIR_FILE).exists() else ""
+    return read_pair(root).environment.family if PAIR.exists(root) else ""
 
 
 @dataclass(frozen=True)
@@ -171,7 +97,7 @@ class Claim:
 
     pair: BoundPair | None
     where: str
-    binding: frozenset[str] = SIDES
+    binding: frozenset[str] = _SIDES
 
     def judge(self, present: Mapping[str, str]) -> dict[str, Any] | None:
         """Say whether what is here is the pair.
@@ -215,11 +141,11 @@ def claim_of(pair: str | None, checkpoint: Path, *, other_skill: bool) -> Claim:
         return Claim(read_pair(Path(pair)), pair)
     binding = frozenset({"checkpoint"} if other_skill else {"checkpoint", "skill"})
     directory, root = checkpoint.parent, checkpoint.parent.parent
-    if (directory / PAIR_FILE).exists():
-        return Claim(read_pair(directory), str(directory / PAIR_FILE), binding)
-    if (root / PAIR_FILE).exists() and (found := read_pair(root)) and directory.name == _round(found):
-        return Claim(found, str(root / PAIR_FILE), binding)
-    if is_sealed(directory) and (directory / "contributions.json").exists():
+    if PAIR.exists(directory):
+        return Claim(read_pair(directory), str(PAIR.path(directory)), binding)
+    if PAIR.exists(root) and (found := read_pair(root)) and directory.name == _round(found):
+        return Claim(found, str(PAIR.path(root)), binding)
+    if is_sealed(directory) and CONTRIBUTIONS.exists(directory):
         return Claim(pair_of(directory, "not asked"), str(directory), binding)
     return Claim(None, "")
 
@@ -271,8 +197,7 @@ def judge(claim: Claim, run: Run, checkpoint: Path, skill: Skill | None) -> dict
 
 def record(directory: Path, verdict: Mapping[str, Any] | None) -> None:
     """Add the verdict to ``eval.json``."""
-    file = directory / "eval.json"
-    write_json(file, read_json(file) | {"pair": verdict})
+    EVALUATION.write(directory, EVALUATION.read(directory), {"pair": verdict})
 
 
 def _round(pair: BoundPair) -> str:

@@ -13,17 +13,18 @@ from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.rollouts import Episode, GroupResult, Rollout
 from intraskill.method.skill.edits import pool
 from intraskill.method.skill.proposals import Ledger, Proposal
-from intraskill.method.skill.skill import Skill
+from intraskill.method.skill.skill import BARE, Skill
 from intraskill.proposers.proposal_filter import Memory
 from intraskill.proposers.trajectories import RECORDED, read_trajectories
-from intraskill.rounds.arms import bare_arm, run_arm
+from intraskill.rounds.arms import plan_arm, run_arm
 from intraskill.rounds.human_review import reviewed
 from intraskill.rounds.review import propose
 from intraskill.rounds.run import Run
 from intraskill.rounds.setup import assemble, environment_of, facts_of, proposer_of
+from intraskill.store.artifacts import COLD_START, DRAFT, METRICS
 from intraskill.store.metrics import Metrics, Monitor, Silence
 from intraskill.store.provenance import check_provenance, claim, draft_of, plan_of
-from intraskill.store.run_directory import locked, write_text
+from intraskill.store.run_directory import locked
 
 
 def draft_skill(
@@ -44,7 +45,7 @@ def draft_skill(
     proposals, ledger = propose(run, directory, rollouts, draft, memory)
     proposals, ledger = reviewed(run, directory, draft, proposals, ledger)
     drafted = pool(draft, [proposal.to_edit() for proposal in proposals])
-    write_text(directory / "draft.md", drafted.to_markdown())
+    DRAFT.write(directory, drafted)
     return drafted, proposals, ledger
 
 
@@ -53,7 +54,9 @@ def first_rollouts(run: Run, directory: Path, draft: Skill) -> tuple[Rollout, ..
     if not run.config.coldstart.tasks or run.proposer is None:
         return ()
     tasks = run.tasks("train", run.config.coldstart.tasks)
-    return run_arm(run, directory / "cold_start.jsonl", 0, bare_arm(run, tasks, draft, address=("cold_start",)))
+    return run_arm(
+        run, COLD_START.path(directory), 0, plan_arm(run.config.seed, tasks, draft, BARE, address=("cold_start",))
+    )
 
 
 def screened_draft(run: Run) -> Skill:
@@ -133,5 +136,5 @@ def _without_policy(config: Config, trajectories: Path, monitor: Monitor | None)
     claim(root, plan_of(config) | {"trajectories": content}, facts)
     check_provenance(root, facts)
     leak_filter = LeakFilter(secrets_of(environment), config.leak_filter)
-    metrics = Metrics(root / "metrics.jsonl")
+    metrics = Metrics(METRICS.path(root))
     return Run(config, root, environment, learner, proposer, leak_filter, metrics, shown)

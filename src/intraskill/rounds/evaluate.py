@@ -4,7 +4,7 @@ A panel is a split, its tasks and the repeats. Two evaluations are compared task
 environment and sampling are the same.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,7 +12,6 @@ from intraskill.method.errors import ArtifactError, ConfigError, PairingError
 from intraskill.method.gate.intervals import (
     Interval,
     PairedCounts,
-    mean_interval,
     paired_bootstrap,
     paired_counts,
     require_two,
@@ -20,66 +19,18 @@ from intraskill.method.gate.intervals import (
 from intraskill.method.randomness import content_hash
 from intraskill.method.skill.skill import Skill, parse_skill
 from intraskill.method.tasks import SPLITS, Task
+from intraskill.rl.learner import Learner
 from intraskill.rounds.arms import plan_arm, run_scored_arm, task_means, task_success
 from intraskill.rounds.run import Run, panel
+from intraskill.store.artifacts import EVALUATION, METRICS, PLAN, ROLLOUTS, SKILL
+from intraskill.store.contents import Evaluation, EvaluationFile
 from intraskill.store.metrics import Metrics
-from intraskill.store.records import from_json, to_json
-from intraskill.store.run_directory import finished_rounds, is_sealed, read_json, read_text, verify, write_json
+from intraskill.store.records import from_json
+from intraskill.store.run_directory import finished_rounds, is_sealed, read_json, read_text, verify
 
 __all__ = ["Interval", "Skill", "compare", "evaluate", "paired_bootstrap", "paired_counts"]
 
 MODES = ("skill-free", "skill-augmented")
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """One checkpoint on one panel.
-
-    Attributes:
-        mode: ``skill-free`` or ``skill-augmented`` (method §11).
-        split: data role of the tasks.
-        repeats: rollouts per task.
-        checkpoint: hash of the weights served.
-        skill: hash of the document shown, ``""`` when skill-free.
-        sampling: decoding parameters, as a hash.
-        prompt: system prompt and chat template, as a hash.
-        environment: environment version.
-        rewards: mean main reward per task.
-        successes: mean full success per task.
-    """
-
-    mode: str
-    split: str
-    repeats: int
-    checkpoint: str
-    skill: str
-    sampling: str
-    prompt: str
-    environment: str
-    rewards: Mapping[str, float]
-    successes: Mapping[str, float]
-
-    @property
-    def reward(self) -> Interval:
-        """Mean reward over tasks."""
-        return mean_interval(list(self.rewards.values()))
-
-    @property
-    def success(self) -> Interval:
-        """Mean success over tasks."""
-        return mean_interval(list(self.successes.values()))
-
-    @property
-    def panel(self) -> dict[str, object]:
-        """What two evaluations must share to be compared."""
-        tasks = content_hash(sorted(self.rewards))
-        fixed = {"sampling": self.sampling, "prompt": self.prompt, "environment": self.environment}
-        return {"split": self.split, "repeats": self.repeats, "tasks": tasks, **fixed}
-
-    @property
-    def name(self) -> str:
-        """A name that tells it from the others."""
-        return f"{self.mode}-{self.split}-{self.checkpoint[:8]}-{self.skill[:8] or 'free'}-x{self.repeats}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +84,11 @@ def find_source(path: Path) -> Source:
     if is_sealed(directory):
         verify(directory)
     checkpoint = directory / "checkpoint" if (directory / "checkpoint").is_dir() else directory
-    if not checkpoint.is_dir() or (path / "plan.json").exists() and not rounds:
+    if not checkpoint.is_dir() or PLAN.exists(path) and not rounds:
         raise ArtifactError(f"{path} holds no checkpoint; give a run with a finished round, a round, or a checkpoint")
-    skill = checkpoint.parent / "skill.md"
-    plan = checkpoint.parent.parent / "plan.json"
-    return Source(checkpoint, skill if skill.exists() else None, plan.parent if plan.exists() else None)
+    beside, root = checkpoint.parent, checkpoint.parent.parent
+    skill = SKILL.path(beside) if SKILL.exists(beside) else None
+    return Source(checkpoint, skill, root if PLAN.exists(root) else None)
 
 
 def skill_of(source: Source, path: str | None) -> Skill:
@@ -187,24 +138,23 @@ def evaluate(
     require_two(len(chosen))
     run.learner.load(checkpoint)
     shown = skill if mode == "skill-augmented" else Skill("")
-    planned = _planned(run, mode, repeats, shown, chosen)
+    planned = _planned(run.learner, mode, repeats, shown, chosen)
     run, directory = at_directory(run, f"{planned.name}-{content_hash(planned.panel, run.config.seed)[:6]}")
-    episodes = plan_arm(run, chosen, shown, frozenset(shown.ids), address=("eval", split), repeats=repeats)
-    rollouts = run_scored_arm(run, directory / "rollouts.jsonl", None, episodes)
+    episodes = plan_arm(run.config.seed, chosen, shown, frozenset(shown.ids), address=("eval", split), repeats=repeats)
+    rollouts = run_scored_arm(run, ROLLOUTS.path(directory), None, episodes)
     found = replace(planned, rewards=task_means(rollouts), successes=task_success(rollouts))
-    summary = {"reward": to_json(found.reward), "success": to_json(found.success)}
-    write_json(directory / "eval.json", summary | {"evaluation": to_json(found)})
+    EVALUATION.write(directory, EvaluationFile(found.reward, found.success, found))
     return found, directory
 
 
-def _planned(run: Run, mode: str, repeats: int, shown: Skill, tasks: Sequence[Task]) -> Evaluation:
+def _planned(learner: Learner, mode: str, repeats: int, shown: Skill, tasks: Sequence[Task]) -> Evaluation:
     """Return the evaluation before its first rollout: everything but the scores."""
-    conditions = run.learner.conditions
+    conditions = learner.conditions
     return Evaluation(
         mode=mode,
         split=tasks[0].split,
         repeats=repeats,
-        checkpoint=run.learner.checkpoint,
+        checkpoint=learner.checkpoint,
         skill=shown.hash if shown.chunks else "",
         sampling=conditions["sampling"],
         prompt=conditions["prompt"],
@@ -218,7 +168,7 @@ def at_directory(run: Run, name: str) -> tuple[Run, Path]:
     """Return the run with its metrics in a directory of their own: each starts its stages anew at round 0."""
     directory = run.root / name
     directory.mkdir(parents=True, exist_ok=True)
-    return replace(run, metrics=Metrics(directory / "metrics.jsonl")), directory
+    return replace(run, metrics=Metrics(METRICS.path(directory))), directory
 
 
 def read_evaluation(path: Path) -> Evaluation:
@@ -227,12 +177,11 @@ def read_evaluation(path: Path) -> Evaluation:
     Raises:
         ArtifactError: when it is missing or corrupt.
     """
-    file = path / "eval.json" if path.is_dir() else path
-    content = read_json(file)
-    return from_json(Evaluation, content.get("evaluation") if isinstance(content, dict) else None, file)
+    file = EVALUATION.path(path) if path.is_dir() else path
+    return from_json(EvaluationFile, read_json(file), file).evaluation
 
 
 def comparable(root: Path, evaluation: Evaluation) -> list[Evaluation]:
     """Return the other evaluations under ``root`` of the same panel."""
-    others = [read_evaluation(file) for file in sorted(root.glob("*/eval.json"))]
+    others = [read_evaluation(file) for file in sorted(root.glob(f"*/{EVALUATION.name}"))]
     return [other for other in others if other.panel == evaluation.panel and other.name != evaluation.name]

@@ -5,13 +5,15 @@ from typing import Any, cast
 
 from intraskill.method.gate.intervals import mean_interval, paired_bootstrap, paired_counts
 from intraskill.method.rollouts import Rollout
+from intraskill.method.skill.skill import BARE
 from intraskill.method.tasks import Split, Task
-from intraskill.rounds.arms import bare_arm, plan_arm, run_scored_arm, task_means, task_success
-from intraskill.rounds.bound_pair import PAIR_FILE, pair_of, write_pair
-from intraskill.rounds.earlier_rounds import skill_at
+from intraskill.rounds.arms import plan_arm, run_scored_arm, task_means, task_success
+from intraskill.rounds.bound_pair import pair_of
 from intraskill.rounds.run import Run, panel
+from intraskill.store.artifacts import FINAL, PAIR, SKILL, arm
+from intraskill.store.contents import FinalReport
 from intraskill.store.records import to_json
-from intraskill.store.run_directory import is_sealed, seal, verify, write_json
+from intraskill.store.run_directory import is_sealed, seal, verify
 
 # (before, after): what training gave, and what the skill adds at the end and at the start.
 COMPARED = (("start_free", "final_free"), ("final_free", "final_pair"), ("start_free", "start_pair"))
@@ -22,7 +24,7 @@ def compare_start_and_final(run: Run, last_round: int) -> None:
 
     ``pair.json`` binds the final pair, also when nothing is compared.
     """
-    write_pair(run.root / PAIR_FILE, pair_of(run.round_directory(last_round), run.environment.family))
+    PAIR.write(run.root, pair_of(run.round_directory(last_round), run.environment.family))
     if run.config.final.tasks == 0:
         return
     directory = run.root / "final"
@@ -37,7 +39,7 @@ def compare_start_and_final(run: Run, last_round: int) -> None:
         source = run.round_directory(round_index)
         run.learner.load(source / "checkpoint")
         arms |= _both_modes(run, directory, name, round_index, tasks)
-    report: dict[str, Any] = {
+    report: FinalReport = {
         "split": settings.split,
         "tasks": len(tasks),
         "repeats": settings.repeats,
@@ -45,24 +47,27 @@ def compare_start_and_final(run: Run, last_round: int) -> None:
         "success": {
             name: to_json(mean_interval(list(task_success(rollouts).values()))) for name, rollouts in arms.items()
         },
-        "comparisons": {f"{after} - {before}": _compare(run, arms[before], arms[after]) for before, after in COMPARED},
+        "comparisons": {
+            f"{after} - {before}": _compare(arms[before], arms[after], run.config.seed, settings.resamples)
+            for before, after in COMPARED
+        },
     }
-    write_json(directory / "final.json", report)
+    FINAL.write(directory, report)
     seal(directory)
 
 
 def _both_modes(
     run: Run, directory: Path, name: str, round_index: int, tasks: tuple[Task, ...]
 ) -> dict[str, tuple[Rollout, ...]]:
-    skill = skill_at(run.round_directory(round_index))
+    skill = SKILL.read(run.round_directory(round_index))
     repeats = run.config.final.repeats
     # One address for all arms: common random numbers, so that only the policy and the skill differ.
-    episodes = bare_arm(run, tasks, skill, address=("final",), repeats=repeats)
-    free = run_scored_arm(run, directory / f"{name}_free.jsonl", round_index, episodes)
+    episodes = plan_arm(run.config.seed, tasks, skill, BARE, address=("final",), repeats=repeats)
+    free = run_scored_arm(run, arm(f"{name}_free").path(directory), round_index, episodes)
     paired = free
     if skill.chunks:
-        episodes = plan_arm(run, tasks, skill, frozenset(skill.ids), address=("final",), repeats=repeats)
-        paired = run_scored_arm(run, directory / f"{name}_pair.jsonl", round_index, episodes)
+        episodes = plan_arm(run.config.seed, tasks, skill, frozenset(skill.ids), address=("final",), repeats=repeats)
+        paired = run_scored_arm(run, arm(f"{name}_pair").path(directory), round_index, episodes)
     return {f"{name}_free": free, f"{name}_pair": paired}
 
 
@@ -70,14 +75,14 @@ def _interval(by_task: dict[str, float]) -> Any:
     return to_json(mean_interval(list(by_task.values())))
 
 
-def _compare(run: Run, before: tuple[Rollout, ...], after: tuple[Rollout, ...]) -> dict[str, Any]:
+def _compare(before: tuple[Rollout, ...], after: tuple[Rollout, ...], seed: int, resamples: int) -> dict[str, Any]:
     """Compare two arms task by task, by reward and by success, over the tasks scored in both."""
     result: dict[str, Any] = {}
     for name, measure in (("reward", task_means), ("success", task_success)):
         first, second = measure(before), measure(after)
         shared = sorted(set(first) & set(second))
         one, two = {task: first[task] for task in shared}, {task: second[task] for task in shared}
-        interval = paired_bootstrap(one, two, seed=run.config.seed, resamples=run.config.final.resamples)
+        interval = paired_bootstrap(one, two, seed=seed, resamples=resamples)
         result[name] = to_json(interval)
         result["tasks"] = to_json(paired_counts(one, two))
     return result

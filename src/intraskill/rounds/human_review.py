@@ -8,9 +8,9 @@ import difflib
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from intraskill.method.errors import (
     ArtifactError,
@@ -22,47 +22,29 @@ from intraskill.method.errors import (
     offenders,
 )
 from intraskill.method.gate.decision import Fate
+from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.skill.edits import Edit, changes, check_edits
 from intraskill.method.skill.likeness import alike, terms_of
 from intraskill.method.skill.proposals import PERSON, Ledger, Proposal
 from intraskill.method.skill.skill import Chunk, ChunkId, Skill, parse_skill
-from intraskill.proposers.proposal_filter import Refusal
-from intraskill.rounds.earlier_rounds import round_number, skill_at
+from intraskill.rounds.earlier_rounds import round_number
 from intraskill.rounds.run import Run
 from intraskill.rounds.sizes import NUISANCE_COLUMNS
-from intraskill.store.records import from_json, to_json
-from intraskill.store.run_directory import (
-    DONE,
-    file_hash,
-    finished_rounds,
-    read_json,
-    read_text,
-    verify,
-    write_json,
-    write_text,
+from intraskill.store.artifacts import (
+    ANSWERS,
+    ANSWERS_TO_FILL_IN,
+    DECISION,
+    MASKS,
+    NEXT_SKILL,
+    PERSONS_EDITS,
+    PERSONS_SKILL,
+    PROPOSALS_TO_READ,
+    SKILL,
 )
+from intraskill.store.contents import PersonsEdits, PersonsReview, Refusal, ReviewAnswer, Word
+from intraskill.store.run_directory import file_hash, finished_rounds, read_text, sealed_hashes, verify, write_text
 
-NEXT_SKILL = "next_skill.md"
-ARCHIVE = "person_skill.md"
-RECORD = "person_edits.json"
 _CHANGES = re.compile(r"\A<!-- changes (round_\d+) -->\s*")
-
-
-@dataclass(frozen=True, slots=True)
-class PersonsEdits:
-    """What became of one file of a person.
-
-    Attributes:
-        base: name of the sealed round whose skill it was made from.
-        proposals: go to the gate.
-        refused: what the leak filter refused.
-        notes: what cannot be tested, in words.
-    """
-
-    base: str
-    proposals: tuple[Proposal, ...]
-    refused: tuple[Refusal, ...]
-    notes: tuple[str, ...]
 
 
 def next_skill_text(base: str, skill: Skill) -> str:
@@ -104,17 +86,19 @@ def with_persons_edits(
         if proposal not in kept:
             ledger = ledger.record(round_index, proposal, Fate.WAITING, "a person's edit goes first")
     run.monitor.say(
-        f"{directory.name}: {counted(len(found.proposals), 'edit')} of a person's {NEXT_SKILL} in this gate, on top of "
-        f"max_candidates, beside {len(kept)} of the proposer's; {len(found.refused)} refused by the leak filter, "
-        f"{len(proposals) - len(kept)} of the proposer's wait"
+        f"{directory.name}: {counted(len(found.proposals), 'edit')} of a person's {NEXT_SKILL.name} in this gate, "
+        f"on top of max_candidates, beside {len(kept)} of the proposer's; {len(found.refused)} refused by the leak "
+        f"filter, {len(proposals) - len(kept)} of the proposer's wait"
     )
     return (*found.proposals, *kept), ledger
 
 
 def say_unread(run: Run) -> None:
     """Say that a file was left over at the end of a run; it stays where it is."""
-    if (run.root / NEXT_SKILL).exists():
-        run.monitor.say(f"{run.root / NEXT_SKILL} was not tested: no round follows. Start a run with it as its draft")
+    if NEXT_SKILL.exists(run.root):
+        run.monitor.say(
+            f"{NEXT_SKILL.path(run.root)} was not tested: no round follows. Start a run with it as its draft"
+        )
 
 
 def verify_round(directory: Path) -> None:
@@ -123,29 +107,28 @@ def verify_round(directory: Path) -> None:
     Raises:
         ArtifactError: naming the files that changed, and how to edit a skill properly when it is among them.
     """
-    path, files = directory / "skill.md", read_json(directory / DONE)
-    decided = directory / "decision.json"
-    if not path.exists() and decided.exists() and "skill.md" in files:
-        write_text(path, from_json(Skill, read_json(decided)["skill"], decided).to_markdown())
+    path, files = SKILL.path(directory), sealed_hashes(directory)
+    if not path.exists() and DECISION.exists(directory) and SKILL.name in files:
+        SKILL.write(directory, DECISION.read(directory).skill)
     try:
         verify(directory)
     except ArtifactError as error:
-        if "skill.md" not in files or file_hash(path) == files["skill.md"]:
+        if SKILL.name not in files or file_hash(path) == files[SKILL.name]:
             raise
+        dropped = NEXT_SKILL.path(directory.parent)
         raise ArtifactError(
-            f"{error}. To change the skill of a run, move your text to {directory.parent / NEXT_SKILL} "
-            f"(mv {path} {directory.parent / NEXT_SKILL}) and run the same command again: the round's own text is "
-            "written back, and yours goes through the next gate"
+            f"{error}. To change the skill of a run, move your text to {dropped} (mv {path} {dropped}) "
+            "and run the same command again: the round's own text is written back, and yours goes through the next gate"
         ) from error
 
 
 def _picked_up(run: Run, directory: Path, skill: Skill) -> PersonsEdits | None:
     """Return the edits of this round's file; a file is moved whole, and never into a gate that has begun."""
-    archive, record, dropped = directory / ARCHIVE, directory / RECORD, run.root / NEXT_SKILL
-    if record.exists():
-        return from_json(PersonsEdits, read_json(record), record)
-    if not archive.exists():
-        if not dropped.exists() or (directory / "masks.json").exists():
+    dropped = NEXT_SKILL.path(run.root)
+    if PERSONS_EDITS.exists(directory):
+        return PERSONS_EDITS.read(directory)
+    if not PERSONS_SKILL.exists(directory):
+        if not dropped.exists() or MASKS.exists(directory):
             return None
         try:
             found = _edits_of(run, skill, read_text(dropped))
@@ -155,9 +138,9 @@ def _picked_up(run: Run, directory: Path, skill: Skill) -> PersonsEdits | None:
         if sum(len(proposal.chunks) for proposal in found.proposals) > _room(run, skill):
             run.monitor.say(f"{dropped} stays where it is: it adds more chunks than this gate's tasks can tell apart")
             return None
-        dropped.replace(archive)
-    found = _edits_of(run, skill, read_text(archive))
-    write_json(record, to_json(found))
+        dropped.replace(PERSONS_SKILL.path(directory))
+    found = _edits_of(run, skill, PERSONS_SKILL.read(directory))
+    PERSONS_EDITS.write(directory, found)
     for note in found.notes:
         run.monitor.say(f"{directory.name}: {note}")
     return found
@@ -170,7 +153,7 @@ def _edits_of(run: Run, skill: Skill, text: str) -> PersonsEdits:
         raise SkillFormatError(
             f"chunks without text, {offenders(empty)}; write some under each heading, or take it out"
         )
-    sealed = {path.name: skill_at(path) for path in finished_rounds(run.root)}
+    sealed = {path.name: SKILL.read(path) for path in finished_rounds(run.root)}
     base = min(reversed(sealed), key=lambda name: len(set(sealed[name].ids) ^ set(wanted.ids)))
     base = named[1] if named and named[1] in sealed else base
     notes: list[str] = []
@@ -194,7 +177,7 @@ def _edits_of(run: Run, skill: Skill, text: str) -> PersonsEdits:
     if wanted.preamble != sealed[base].preamble:
         notes.append("the preamble is no chunk, so no gate can test it: it stays as it was")
     if not proposals and not refused:
-        notes.append(f"{NEXT_SKILL} says what the skill of {base} says: nothing to test")
+        notes.append(f"{NEXT_SKILL.name} says what the skill of {base} says: nothing to test")
     return PersonsEdits(base, tuple(proposals), tuple(refused), tuple(notes))
 
 
@@ -222,8 +205,6 @@ def _room(run: Run, skill: Skill) -> int:
     return tasks - len(skill.chunks) - gate.placebos - NUISANCE_COLUMNS[gate.estimator] - 1
 
 
-READABLE, ANSWERS, REVIEW_RECORD = "proposals.md", "review.yaml", "review.json"
-Word = Literal["yes", "no", "edit"]
 WORDS: dict[Any, Word] = {"yes": "yes", True: "yes", "no": "no", False: "no", "edit": "edit"}
 """YAML reads a bare yes or no as a truth value."""
 HEAD = """\
@@ -231,30 +212,6 @@ HEAD = """\
 # edit: change the text under chunks; the leak filter reads it again. reason is yours, and is kept with a no or an edit.
 # Then run the same command again.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class ReviewAnswer:
-    """A person's word on one proposal.
-
-    Attributes:
-        edit_id: of the proposal's edit.
-        word: ``yes``, ``no`` or ``edit``.
-        reason: why, in the person's words.
-        chunks: the text that the person wants instead; only with ``edit``.
-    """
-
-    edit_id: str
-    word: Word
-    reason: str = ""
-    chunks: tuple[Chunk, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PersonsReview:
-    """A person's answers to the proposals of one round, in their order."""
-
-    answers: tuple[ReviewAnswer, ...]
 
 
 def reviewed(
@@ -270,15 +227,14 @@ def reviewed(
         ConfigError: for answers that make no sense, or a text that the leak filter refuses.
     """
     asked = [proposal for proposal in proposals if proposal.origin != PERSON]
-    record = directory / REVIEW_RECORD
-    if not record.exists():
+    if not ANSWERS.exists(directory):
         if not (run.config.review and asked):
             return proposals, ledger
-        if (directory / "masks.json").exists():
+        if MASKS.exists(directory):
             run.monitor.say(f"{directory.name}: its gate began before --review; the next round will be asked about")
             return proposals, ledger
-        write_json(record, to_json(_answers(run, directory, skill, proposals, asked)))
-    answers = {answer.edit_id: answer for answer in from_json(PersonsReview, read_json(record), record).answers}
+        ANSWERS.write(directory, _answers(run, directory, skill, proposals, asked))
+    answers = {answer.edit_id: answer for answer in ANSWERS.read(directory).answers}
     round_index = round_number(directory) if directory.name.startswith("round_") else 0
     kept: list[Proposal] = []
     for proposal in proposals:
@@ -297,20 +253,20 @@ def reviewed(
 def _answers(
     run: Run, directory: Path, skill: Skill, proposals: Sequence[Proposal], asked: Sequence[Proposal]
 ) -> PersonsReview:
-    path = directory / ANSWERS
+    path = ANSWERS_TO_FILL_IN.path(directory)
     if not path.exists():
-        write_text(directory / READABLE, readable(directory.name, skill, proposals))
+        PROPOSALS_TO_READ.write(directory, readable(directory.name, skill, proposals))
         write_text(path, blank_answers(asked))
     answers = read_answers(path, asked)
     if missing := [edit_id for edit_id, answer in answers.items() if answer is None]:
         raise WaitsForPerson(
             f"{len(missing)} of {counted(len(asked), 'proposal')} of {directory.name} "
             f"{'waits' if len(missing) == 1 else 'wait'} for your answer: read "
-            f"{directory / READABLE}, fill in {path}, and run the same command again",
+            f"{PROPOSALS_TO_READ.path(directory)}, fill in {path}, and run the same command again",
             lambda: ask_in_terminal(path, asked, input),
         )
     given = [answer for answer in answers.values() if answer is not None]
-    _check(run, path, skill, proposals, {answer.edit_id: answer for answer in given})
+    _check(run.leak_filter, path, skill, proposals, {answer.edit_id: answer for answer in given})
     return PersonsReview(tuple(given))
 
 
@@ -319,7 +275,11 @@ def _edited(proposal: Proposal, chunks: tuple[Chunk, ...]) -> Proposal:
 
 
 def _check(
-    run: Run, path: Path, skill: Skill, proposals: Sequence[Proposal], answers: Mapping[str, ReviewAnswer]
+    leak_filter: LeakFilter,
+    path: Path,
+    skill: Skill,
+    proposals: Sequence[Proposal],
+    answers: Mapping[str, ReviewAnswer],
 ) -> None:
     """Refuse edited texts that the leak filter would not let in, or that contradict the skill or one another."""
     edits: list[Edit] = []
@@ -331,7 +291,7 @@ def _check(
             continue
         if answer is not None and answer.word == "edit":
             beside = [chunk for name, chunks in going_on.items() if name != answer.edit_id for chunk in chunks]
-            if found := run.leak_filter.inspect_edit(answer.chunks, skill, proposal.targets, beside):
+            if found := leak_filter.inspect_edit(answer.chunks, skill, proposal.targets, beside):
                 raise ConfigError(
                     f"{path}: the leak filter refuses your text of {answer.edit_id} for {offenders(found)}; change it"
                 )
@@ -345,7 +305,7 @@ def _check(
 def readable(round_name: str, skill: Skill, proposals: Sequence[Proposal]) -> str:
     """Return the proposals of a round for a person: what each would change, why, and how many rollouts say so."""
     by_id = {chunk.id: chunk for chunk in skill.chunks}
-    parts = [f"# Proposals of {round_name}", f"{len(proposals)} for the gate. Answer in {ANSWERS}."]
+    parts = [f"# Proposals of {round_name}", f"{len(proposals)} for the gate. Answer in {ANSWERS_TO_FILL_IN.name}."]
     for number, proposal in enumerate(proposals, start=1):
         old = [line for target in proposal.targets for line in by_id[target].render().splitlines()]
         new = [line for chunk in proposal.chunks for line in chunk.render().splitlines()]
@@ -432,7 +392,7 @@ def ask_in_terminal(path: Path, proposals: Sequence[Proposal], ask: Callable[[st
 
     Whoever wants to edit a text, or stops, goes on in the file.
     """
-    sys.stdout.write(read_text(path.with_name(READABLE)))
+    sys.stdout.write(PROPOSALS_TO_READ.read(path.parent))
     given: dict[str, str] = {}
     for proposal in proposals:
         edit_id = proposal.to_edit().id

@@ -6,9 +6,8 @@ the same command continues a killed run to the same bytes.
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from intraskill.config.config import Config
+from intraskill.config.config import Config, CurriculumConfig
 from intraskill.method.curriculum.contexts import Curriculum, bare_probability, visible_probability
 from intraskill.method.curriculum.exposure import ExposureRule, allocate_exposure, fixed_q, gap_q
 from intraskill.method.errors import counted
@@ -16,8 +15,8 @@ from intraskill.method.skill.edits import pool
 from intraskill.method.skill.proposals import Ledger
 from intraskill.method.skill.skill import ChunkId, Skill
 from intraskill.proposers.proposal_filter import Memory
+from intraskill.rl.learner import Learner
 from intraskill.rounds.coldstart import draft_skill, first_rollouts, screened_draft
-from intraskill.rounds.earlier_rounds import skill_at
 from intraskill.rounds.final import compare_start_and_final
 from intraskill.rounds.gate.assess import Validation, chunk_rows
 from intraskill.rounds.gate.run import round_facts, validate_skill
@@ -26,11 +25,13 @@ from intraskill.rounds.review import propose, record_fates, review_frontier
 from intraskill.rounds.run import Run
 from intraskill.rounds.setup import assemble
 from intraskill.rounds.training import plan_training, train
+from intraskill.store.artifacts import CURRICULUM, LEDGER, ROUND, SKILL
+from intraskill.store.contents import EditCounts, FrontierCounts, RoundRow
 from intraskill.store.metrics import Monitor
-from intraskill.store.records import from_json, to_json
-from intraskill.store.run_directory import directory_written_whole, is_sealed, locked, read_json, seal, write_json
+from intraskill.store.records import to_json
+from intraskill.store.run_directory import directory_written_whole, is_sealed, locked, seal
 
-NO_FRONTIER = {"groups": 0, "reviewed": 0, "model_deficit": 0, "skill_deficit": 0, "environment": 0, "undecided": 0}
+_NO_FRONTIER = FrontierCounts(groups=0, reviewed=0, model_deficit=0, skill_deficit=0, environment=0, undecided=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +76,17 @@ def cold_start(run: Run) -> State:
     """Sample the initial policy, write the first skill, calibrate it by the gate without edits (method §4)."""
     draft = screened_draft(run)
     directory = _open_round(run, 0)
-    _save_checkpoint(run, directory)
+    _save_checkpoint(run.learner, directory)
     drafted, proposals, ledger = draft_skill(run, directory, draft, first_rollouts(run, directory, draft))
     validation = validate_skill(run, directory, round_facts(run, 0, drafted, ()))
     ledger = record_fates(Memory(ledger), proposals, validation.decision, drafted)
-    curriculum = Curriculum(fixed_q(run.config.curriculum.skill_free_prob), _exposure(run, validation))
+    curriculum = Curriculum(
+        fixed_q(run.config.curriculum.skill_free_prob), _exposure(run.config.curriculum, validation)
+    )
     state = State(0, run.learner.checkpoint, validation.decision.skill, curriculum, ledger)
     taken = sum(chunk.id in state.skill.ids for proposal in proposals for chunk in proposal.chunks)
-    edits = {"proposed": len(proposals), "taken": taken, "refused": len(proposals) - taken}
-    return commit(run, directory, state, round_row(run, state, validation, drafted, NO_FRONTIER, edits))
+    edits: EditCounts = {"proposed": len(proposals), "taken": taken, "refused": len(proposals) - taken}
+    return commit(run, directory, state, _round_row(run, state, validation, drafted, _NO_FRONTIER, edits))
 
 
 def run_round(run: Run, state: State, round_index: int) -> State:
@@ -100,28 +103,30 @@ def run_round(run: Run, state: State, round_index: int) -> State:
     validation = validate_skill(run, directory, round_facts(run, round_index, state.skill, edits))
     decision = validation.decision
     ledger = record_fates(Memory(ledger, round_index), proposals, decision, state.skill)
-    curriculum = Curriculum(_next_q(run, state.curriculum, validation), _exposure(run, validation))
-    counts = {"proposed": len(edits), "taken": len(decision.taken), "refused": len(decision.refused)}
+    curriculum = Curriculum(
+        _next_q(run.config.curriculum, state.curriculum, validation), _exposure(run.config.curriculum, validation)
+    )
+    counts: EditCounts = {"proposed": len(edits), "taken": len(decision.taken), "refused": len(decision.refused)}
     following = State(round_index, run.learner.checkpoint, decision.skill, curriculum, ledger)
-    row = round_row(run, following, validation, pool(state.skill, edits), frontier, counts)
+    row = _round_row(run, following, validation, pool(state.skill, edits), frontier, counts)
     return commit(run, directory, following, row)
 
 
-def commit(run: Run, directory: Path, state: State, row: dict[str, Any]) -> State:
+def commit(run: Run, directory: Path, state: State, row: RoundRow) -> State:
     """Write the state of the round; ``DONE`` with every hash comes last."""
-    visible, bare = context_chances(run, state.curriculum)
+    visible, bare = _context_chances(state.curriculum, assisted=run.config.curriculum.assisted)
     chances = {"visible_probability": visible, "bare_probability": bare}
-    write_json(directory / "curriculum.json", to_json(state.curriculum) | chances)
-    write_json(directory / "ledger.json", to_json(state.ledger))
-    write_json(directory / "round.json", row)
+    CURRICULUM.write(directory, state.curriculum, chances)
+    LEDGER.write(directory, state.ledger)
+    ROUND.write(directory, row)
     seal(directory)
-    run.monitor.say(round_line(row))
+    run.monitor.say(_round_line(row))
     return state
 
 
-def context_chances(run: Run, curriculum: Curriculum) -> tuple[dict[ChunkId, float], float]:
+def _context_chances(curriculum: Curriculum, *, assisted: bool) -> tuple[dict[ChunkId, float], float]:
     """Return P(visible_j) of every active chunk and P(∅) of a group of the next round (method §5.1)."""
-    if not run.config.curriculum.assisted:
+    if not assisted:
         return dict.fromkeys(curriculum.exposure, 0.0), 1.0
     visible = {chunk_id: visible_probability(curriculum, chunk_id) for chunk_id in curriculum.exposure}
     return visible, bare_probability(curriculum)
@@ -151,22 +156,16 @@ def read_state(directory: Path) -> State:
     Raises:
         ArtifactError: for a missing or corrupt artifact.
     """
-    row = read_json(directory / "round.json")
-    return State(
-        row["round"],
-        row["checkpoint"],
-        skill_at(directory),
-        from_json(Curriculum, read_json(directory / "curriculum.json"), directory / "curriculum.json"),
-        from_json(Ledger, read_json(directory / "ledger.json"), directory / "ledger.json"),
-    )
+    row, curriculum, ledger = ROUND.read(directory), CURRICULUM.read(directory), LEDGER.read(directory)
+    return State(row["round"], row["checkpoint"], SKILL.read(directory), curriculum, ledger)
 
 
-def round_row(
-    run: Run, state: State, validation: Validation, everything: Skill, frontier: dict[str, Any], edits: dict[str, int]
-) -> dict[str, Any]:
+def _round_row(
+    run: Run, state: State, validation: Validation, everything: Skill, frontier: FrontierCounts, edits: EditCounts
+) -> RoundRow:
     """Return the round's line of ``summary.json``."""
-    visible, bare = context_chances(run, state.curriculum)
-    return {
+    visible, bare = _context_chances(state.curriculum, assisted=run.config.curriculum.assisted)
+    row: RoundRow = {
         "round": state.round_index,
         "checkpoint": state.checkpoint,
         "skill": state.skill.hash,
@@ -180,11 +179,13 @@ def round_row(
         "frontier": frontier,
         "edits": edits,
         "chunks": chunk_rows(validation, everything, state.curriculum.exposure, visible, state.round_index),
-        **({"stopped": validation.stopped} if validation.stopped else {}),
     }
+    if validation.stopped:
+        row["stopped"] = validation.stopped
+    return row
 
 
-def round_line(row: dict[str, Any]) -> str:
+def _round_line(row: RoundRow) -> str:
     """Return one line on a finished round, every reward with its standard error."""
     free, gap = row["r_free_interval"], row["gap"]
     text = f"round {row['round']}: R_free {free['mean']:.3f} ± {free['se']:.3f}"
@@ -201,25 +202,23 @@ def _open_round(run: Run, round_index: int) -> Path:
     return directory
 
 
-def _save_checkpoint(run: Run, directory: Path) -> None:
+def _save_checkpoint(learner: Learner, directory: Path) -> None:
     """Keep the start weights; a resumed cold start goes on from exactly these."""
     if (directory / "checkpoint").exists():
-        run.learner.load(directory / "checkpoint")
+        learner.load(directory / "checkpoint")
         return
     with directory_written_whole(directory / "checkpoint") as aside:
-        run.learner.save(aside)
+        learner.save(aside)
 
 
-def _exposure(run: Run, validation: Validation) -> dict[str, float]:
+def _exposure(rule: CurriculumConfig, validation: Validation) -> dict[str, float]:
     """Return ρ_{t+1}; a chunk that the gate holds for want of evidence gets ρ_min, whatever its β̂."""
-    rule = run.config.curriculum
     exposure_rule = ExposureRule(rule.rho_min, rule.rho_max, rule.saturation)
     exposure = allocate_exposure(validation.decision.skill, validation.contributions, exposure_rule)
     return exposure | dict.fromkeys(validation.decision.held, rule.rho_min)
 
 
-def _next_q(run: Run, previous: Curriculum, validation: Validation) -> float:
-    rule = run.config.curriculum
+def _next_q(rule: CurriculumConfig, previous: Curriculum, validation: Validation) -> float:
     if rule.controller == "fixed" or validation.gap is None:
         return fixed_q(rule.skill_free_prob)
     return gap_q(

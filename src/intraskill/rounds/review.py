@@ -1,9 +1,9 @@
 """From a round's failures to candidate edits: frontier, triage, proposals (method §6)."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from intraskill.environments.protocol import is_solvable
 from intraskill.method.curriculum.frontier import Review, TriageRule, Verdict, find_frontier, triage
@@ -12,51 +12,53 @@ from intraskill.method.gate.decision import Decision, Fate
 from intraskill.method.randomness import shuffled
 from intraskill.method.rollouts import GroupResult, Rollout
 from intraskill.method.skill.proposals import Ledger, Proposal
-from intraskill.method.skill.skill import Skill
+from intraskill.method.skill.skill import BARE, Skill
 from intraskill.proposers.analysis_records import without_edits
 from intraskill.proposers.proposal_filter import Memory
 from intraskill.proposers.trace2skill import ProposalBatch, propose_batch
-from intraskill.rounds.arms import bare_arm, plan_arm, run_arm
+from intraskill.rounds.arms import plan_arm, run_arm
 from intraskill.rounds.run import Run
 from intraskill.rounds.training import frontier_rule
+from intraskill.store.artifacts import ANALYSES, EDITS, FRONTIER, REVIEW_BARE, REVIEW_FULL, REVIEWS
+from intraskill.store.contents import FrontierCounts
 from intraskill.store.metrics import log_spending
-from intraskill.store.records import from_json, to_json
-from intraskill.store.run_directory import read_json, write_json, write_jsonl
+from intraskill.store.records import to_json
 
-WITHOUT_PROPOSAL = ("no_proposal", "bad_answer", "fix_failed", "no_trial", "no_action", "faults", "over_budget")
+_WITHOUT_PROPOSAL = ("no_proposal", "bad_answer", "fix_failed", "no_trial", "no_action", "faults", "over_budget")
 """Counts of rollouts that gave an LLM's proposer nothing (`intraskill.proposers.analysis_records`)."""
 
 
 def review_frontier(
     run: Run, directory: Path, round_index: int, results: Sequence[GroupResult], skill: Skill
-) -> tuple[dict[str, Any], tuple[Rollout, ...]]:
+) -> tuple[FrontierCounts, tuple[Rollout, ...]]:
     """Re-run every frontier task at the frozen checkpoint, with the full skill and bare, and judge it (method §6.2).
 
     Returns:
         The frontier counts, and the rollouts that speak for proposals: those of skill-deficit tasks only.
     """
-    found = find_frontier(results, frontier_rule(run))
+    seed = run.config.seed
+    found = find_frontier(results, frontier_rule(run.config.frontier))
     rows = [
         {"task_id": result.group.task.id, "group": result.group.id, "rewards": list(result.rewards)} for result in found
     ]
-    write_json(directory / "frontier.json", rows)
+    FRONTIER.write(directory, rows)
     by_id = {result.group.task.id: result for result in found}
-    chosen = shuffled(by_id, run.config.seed, "review", round_index)[: run.config.frontier.max_tasks]
+    chosen = shuffled(by_id, seed, "review", round_index)[: run.config.frontier.max_tasks]
     tasks, again = [by_id[task_id].group.task for task_id in chosen], run.config.triage.reruns
     whole = frozenset(skill.ids)
     address = ("review_full", round_index)
     full = run_arm(
         run,
-        directory / "review_full.jsonl",
+        REVIEW_FULL.path(directory),
         round_index,
-        plan_arm(run, tasks, skill, whole, address=address, repeats=again),
+        plan_arm(seed, tasks, skill, whole, address=address, repeats=again),
     )
     address = ("review_bare", round_index)
     bare = run_arm(
         run,
-        directory / "review_bare.jsonl",
+        REVIEW_BARE.path(directory),
         round_index,
-        bare_arm(run, tasks, skill, address=address, repeats=again),
+        plan_arm(seed, tasks, skill, BARE, address=address, repeats=again),
     )
     rule = TriageRule(run.config.triage.solved, run.config.triage.min_valid)
     verdicts: dict[str, Verdict] = {}
@@ -66,12 +68,23 @@ def review_frontier(
         review = Review(task_id, _rewards(full, task_id), _rewards(bare, task_id), solvable)
         verdicts[task_id] = triage(review, rule)
         judged.append(to_json(review) | {"verdict": verdicts[task_id].value})
-    write_json(directory / "reviews.json", judged)
+    REVIEWS.write(directory, judged)
     deficits = {task_id for task_id, verdict in verdicts.items() if verdict is Verdict.SKILL_DEFICIT}
     first = [rollout for result in found if result.group.task.id in deficits for rollout in result.rollouts]
     second = [rollout for rollout in full if rollout.task_id in deficits]
-    counts = {verdict.value: sum(v is verdict for v in verdicts.values()) for verdict in Verdict}
-    return {"groups": len(found), "reviewed": len(chosen), **counts}, (*first, *second)
+    return _counts(len(found), verdicts.values()), (*first, *second)
+
+
+def _counts(groups: int, verdicts: Collection[Verdict]) -> FrontierCounts:
+    of = Counter(verdicts)
+    return FrontierCounts(
+        groups=groups,
+        reviewed=len(verdicts),
+        model_deficit=of[Verdict.MODEL_DEFICIT],
+        skill_deficit=of[Verdict.SKILL_DEFICIT],
+        environment=of[Verdict.ENVIRONMENT],
+        undecided=of[Verdict.UNDECIDED],
+    )
 
 
 def _rewards(rollouts: Sequence[Rollout], task_id: str) -> tuple[float | None, ...]:
@@ -99,8 +112,7 @@ def propose(
     Returns:
         The proposals for the gate, and the ledger with what was turned away before it.
     """
-    path = directory / "edits.json"
-    if not path.exists():
+    if not EDITS.exists(directory):
         try:
             batch = _batch(run, evidence, skill, memory, groups)
         finally:
@@ -110,17 +122,16 @@ def propose(
             run.monitor.say(f"round {memory.round_index}: {answers_line(batch)}")
         elif "parsed" in batch.counts:
             run.monitor.say(f"round {memory.round_index}: {analyses_line(batch)}")
-        write_jsonl(directory / "analyses.jsonl", [to_json(record) for record in batch.records])
-        write_json(path, to_json(replace(batch, records=())))  # the records hold notes that nobody else may read
-    batch = from_json(ProposalBatch, read_json(path), path)
-    ledger = memory.ledger
-    for refusal in batch.refused:
+        ANALYSES.write(directory, [to_json(record) for record in batch.records])
+        EDITS.write(directory, replace(batch, records=()))  # the records hold notes that nobody else may read
+    proposed, ledger = EDITS.read(directory), memory.ledger
+    for refusal in proposed.refused:
         ledger = ledger.record(memory.round_index, refusal.proposal, Fate.LEAK_FILTER, refusal.reason)
-    for blocked in batch.blocked:
+    for blocked in proposed.blocked:
         ledger = ledger.record(memory.round_index, blocked.proposal, Fate.BLOCKED, blocked.reason)
-    if not batch.proposals and evidence and run.proposer is not None:
+    if not proposed.proposals and evidence and run.proposer is not None:
         ledger = ledger.record(memory.round_index, None, Fate.NO_PROPOSAL, f"{len(evidence)} rollouts read")
-    return batch.proposals, ledger
+    return proposed.proposals, ledger
 
 
 def answers_line(batch: ProposalBatch) -> str:
@@ -138,7 +149,7 @@ def answers_line(batch: ProposalBatch) -> str:
 def analyses_line(batch: ProposalBatch) -> str:
     """Return what an LLM's analyses came to, and why rollouts gave nothing; the report shows candidates only."""
     counts = batch.counts
-    fell = [f"{counts[name]} {name}" for name in WITHOUT_PROPOSAL if counts.get(name)]
+    fell = [f"{counts[name]} {name}" for name in _WITHOUT_PROPOSAL if counts.get(name)]
     lost = f"; rollouts without one: {', '.join(fell)}" if fell else ""
     return f"{batch.analyst} made {counted(counts['mapped'], 'proposal')}{lost}"
 

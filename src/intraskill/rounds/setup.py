@@ -17,6 +17,7 @@ from intraskill.rl.learner import Learner
 from intraskill.rl.start import learner_of
 from intraskill.rounds.run import Run
 from intraskill.rounds.sizes import check_sizes, check_slots
+from intraskill.store.artifacts import METRICS, PLAN
 from intraskill.store.metrics import Metrics, Monitor, Silence, WandbMirror
 from intraskill.store.provenance import about, check_provenance, claim, draft_of, plan_of
 
@@ -32,7 +33,7 @@ def assemble(config: Config, monitor: Monitor | None = None) -> Run:
     check(config)
     root = Path(config.run_dir)
     plan = plan_of(config)
-    if (root / "plan.json").exists():
+    if PLAN.exists(root):
         claim(root, plan, {})
     draft = draft_of(config)
     environment = environment_of(config)
@@ -43,7 +44,7 @@ def assemble(config: Config, monitor: Monitor | None = None) -> Run:
     check_provenance(root, facts)
     if config.tracking.name == "wandb":
         mirror = WandbMirror(root, config.tracking.project, config.tracking.mode, flatten(config))
-        run.metrics = Metrics(root / "metrics.jsonl", mirror)
+        run.metrics = Metrics(METRICS.path(root), mirror)
     return run
 
 
@@ -57,7 +58,7 @@ def bench(config: Config, root: Path, monitor: Monitor | None = None, environmen
     check_slots(config.rollout.batch, slots_of(environment))
     learner = learner_of(config, environment)
     leak_filter = LeakFilter(secrets_of(environment), config.leak_filter)
-    metrics = Metrics(root / "metrics.jsonl")
+    metrics = Metrics(METRICS.path(root))
     shown = monitor or Silence()
     proposer = proposer_of(config, environment, root, shown)
     return Run(config, root, environment, learner, proposer, leak_filter, metrics, shown)

@@ -14,6 +14,8 @@ from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any
 
+from intraskill.config.config import FrontierConfig
+from intraskill.config.learning import GrpoConfig
 from intraskill.method.curriculum.contexts import Curriculum, plan_groups
 from intraskill.method.curriculum.frontier import FLAT, FrontierRule, in_frontier, with_signal
 from intraskill.method.errors import NothingToLearnError
@@ -24,37 +26,36 @@ from intraskill.method.skill.skill import BARE, Skill
 from intraskill.rl.learner import load_newest, save_state
 from intraskill.rounds.arms import rollout_row
 from intraskill.rounds.run import Run
-from intraskill.store.records import from_json, to_json
-from intraskill.store.run_directory import PartialLog, directory_written_whole, read_jsonl, write_jsonl
+from intraskill.store.artifacts import TRAINING, TRAINING_PLAN
+from intraskill.store.records import to_json
+from intraskill.store.run_directory import PartialLog, directory_written_whole
 
 
-def frontier_rule(run: Run) -> FrontierRule:
+def frontier_rule(frontier: FrontierConfig) -> FrontierRule:
     """Return the rule of the config."""
-    frontier = run.config.frontier
     return FrontierRule(frontier.max_mean, frontier.max_std, frontier.part)
 
 
-def groups_run_per_step(run: Run) -> int:
+def groups_run_per_step(grpo: GrpoConfig) -> int:
     """Return how many groups a step runs before any refill."""
-    return math.ceil(run.config.grpo.groups_per_step * run.config.grpo.oversample)
+    return math.ceil(grpo.groups_per_step * grpo.oversample)
 
 
 def plan_training(run: Run, directory: Path, round_index: int, curriculum: Curriculum) -> tuple[Group, ...]:
     """Draw every context of the round before it starts and write ``plan.jsonl`` (architecture decision 3)."""
-    path = directory / "plan.jsonl"
-    if not path.exists():
+    if not TRAINING_PLAN.exists(directory):
         groups = plan_groups(
             run.tasks("train"),
             curriculum,
             seed=run.config.seed,
             round_index=round_index,
             steps=run.config.grpo.steps_per_round,
-            groups_per_step=groups_run_per_step(run) + run.config.grpo.reserve_groups,
+            groups_per_step=groups_run_per_step(run.config.grpo) + run.config.grpo.reserve_groups,
         )
         if not run.config.curriculum.assisted:
             groups = tuple(dataclasses.replace(group, kind="skill_free", visible=BARE) for group in groups)
-        write_jsonl(path, [to_json(group) for group in groups])
-    return tuple(from_json(Group, row, path) for row in read_jsonl(path))
+        TRAINING_PLAN.write(directory, groups)
+    return TRAINING_PLAN.read(directory)
 
 
 def train(
@@ -65,23 +66,22 @@ def train(
     Raises:
         NothingToLearnError: when every rollout of a step was a fault.
     """
-    path = directory / "train.jsonl"
-    finished = path.exists()
+    finished = TRAINING.exists(directory)
     if finished:
         run.learner.load(directory / "checkpoint")
     else:
         _train_steps(run, directory, round_index, groups, skill)
     # Here and not at the end of the training: a kill right after the commit must not leave it behind.
     shutil.rmtree(directory / "train_state", ignore_errors=True)
-    rows = read_jsonl(path)
-    if not finished and not any(row["used"] for row in rows):
+    rows = TRAINING.read(directory)
+    if not finished and not any(row.used for row in rows):
         part = run.config.grpo.part or "reward"
         run.monitor.say(f"round {round_index}: the weights did not move: in no group did {part} differ")
-    return tuple(from_json(GroupResult, row, path) for row in rows)
+    return tuple(row.result for row in rows)
 
 
 def _train_steps(run: Run, directory: Path, round_index: int, groups: Sequence[Group], skill: Skill) -> None:
-    log, states = PartialLog(directory / "train.jsonl"), directory / "train_state"
+    log, states = PartialLog(TRAINING.path(directory)), directory / "train_state"
     first, lines = _resume(run, states, round_index)
     log.keep(lines)
     run.metrics.rewind(round_index, "train", first)
@@ -128,12 +128,12 @@ def run_step(run: Run, groups: Sequence[Group], skill: Skill) -> list[GroupResul
     Raises:
         NothingToLearnError: when no rollout at all was scored.
     """
-    first = groups_run_per_step(run)
-    results = run_groups(run, groups[:first], skill)
+    first = groups_run_per_step(run.config.grpo)
+    results = _run_groups(run, groups[:first], skill)
     reserve = list(groups[first:])
     lost = sum(result.faulted for result in results)
     while lost and reserve:
-        refill = run_groups(run, reserve[:lost], skill)
+        refill = _run_groups(run, reserve[:lost], skill)
         reserve = reserve[lost:]
         results += refill
         lost = sum(result.faulted for result in refill)
@@ -146,7 +146,7 @@ def run_step(run: Run, groups: Sequence[Group], skill: Skill) -> list[GroupResul
     return results
 
 
-def run_groups(run: Run, groups: Sequence[Group], skill: Skill) -> list[GroupResult]:
+def _run_groups(run: Run, groups: Sequence[Group], skill: Skill) -> list[GroupResult]:
     """Run G rollouts of each group in one context (method §5.1)."""
     size = run.config.grpo.group_size
     episodes = [
@@ -167,7 +167,7 @@ def rescored(result: GroupResult, part: str) -> GroupResult:
 
 
 def _row(run: Run, result: GroupResult, used: bool) -> dict[str, Any]:
-    keep = in_frontier(result, frontier_rule(run))
+    keep = in_frontier(result, frontier_rule(run.config.frontier))
     return {
         "group": to_json(result.group),
         "used": used,

@@ -1,4 +1,4 @@
-"""JSON that a person gave row by row: each row under a name by which it is found again, ``line 3``."""
+"""JSON lines: those that this project wrote, and rows that a person gave, each under a name such as ``line 3``."""
 
 import json
 import math
@@ -13,6 +13,21 @@ T = TypeVar("T")
 def lines_of(text: str) -> list[str]:
     r"""Split JSON lines at ``\n`` only: strings may hold U+2028, U+2029 and U+0085, where ``splitlines`` would cut."""
     return text.removesuffix("\n").split("\n") if text else []
+
+
+def rows_of(text: str) -> list[Any]:
+    """Return one JSON value per line, of a file that this project wrote itself.
+
+    Raises:
+        ValueError: naming the line that is no JSON.
+    """
+    rows = []
+    for number, line in enumerate(lines_of(text), start=1):
+        try:
+            rows.append(json.loads(line))
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"line {number}, is not valid JSON ({error})") from error
+    return rows
 
 
 def value_of(text: str) -> Any:
@@ -33,9 +48,9 @@ def value_of(text: str) -> Any:
 
 
 def _number(text: str) -> float:
-    if not math.isfinite(found := float(text)):
+    if not math.isfinite(number := float(text)):
         raise ValueError(f"{text} is no finite number")
-    return found
+    return number
 
 
 def each_row(text: str, read: Callable[[str, Any], T]) -> tuple[list[T], list[str]]:
@@ -51,14 +66,14 @@ def each_row(text: str, read: Callable[[str, Any], T]) -> tuple[list[T], list[st
             named = [(f"entry {i}", json.dumps(row)) for i, row in enumerate(value_of(text), 1)]
         except ValueError as error:
             return [], [f"the JSON array: {error}"]
-    found: list[T] = []
+    read_rows: list[T] = []
     wrong: list[str] = []
     for name, line in named:
         try:
-            found.append(read(name, value_of(line)))
+            read_rows.append(read(name, value_of(line)))
         except (ValueError, IntraSkillError) as error:
             wrong.append(f"{name}: {error}")
-    return found, wrong
+    return read_rows, wrong
 
 
 def object_of(row: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from intraskill.method.errors import ArtifactError
-from intraskill.store.json_rows import lines_of
+from intraskill.store.json_rows import lines_of, rows_of
 from intraskill.store.run_directory import dumps, full_disk_is_one_error, write_text
 from intraskill.store.usage import Usage
 
@@ -97,9 +97,9 @@ class Metrics:
             return []
         text = self._path.read_text(encoding="utf-8")
         try:
-            return [json.loads(line) for line in lines_of(text[: text.rfind("\n") + 1])]
-        except json.JSONDecodeError as error:
-            raise ArtifactError(f"{self._path} holds a line that is not JSON ({error}); remove that line") from error
+            return rows_of(text[: text.rfind("\n") + 1])
+        except ValueError as error:
+            raise ArtifactError(f"{self._path}, {error}; remove that line") from error
 
     def close(self) -> None:
         """Flush the mirror."""

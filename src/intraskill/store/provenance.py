@@ -15,22 +15,24 @@ from intraskill.config.proposing import WHERE_AND_HOW_MUCH
 from intraskill.config.shipped import CONFIGS, PACKAGE
 from intraskill.method.errors import ArtifactError, ConfigError, offenders
 from intraskill.method.skill.skill import Skill, parse_skill
-from intraskill.store.run_directory import make_directory, read_json, read_text, write_json
+from intraskill.store.artifacts import PLAN
+from intraskill.store.contents import RunStart
+from intraskill.store.run_directory import make_directory, read_text
 
 _WHERE = ("urls", "adapter_dir", "api_key_env", "patience_s")
-WHERE_NOT_WHAT = (
+_WHERE_NOT_WHAT = (
     *("run_dir", "review", "tracking.", "distributed."),
     *(f"rollout.vllm.{name}" for name in _WHERE),
     *(f"proposer.{name}" for name in WHERE_AND_HOW_MUCH),
 )
-MUST_MATCH = ("environment", "domain", "conditions", "checkpoint", "prompts")
+_MUST_MATCH = ("environment", "domain", "conditions", "checkpoint", "prompts")
 """Facts that decide what a run computes, ``domain`` in an editor's only; versions and git state are for the record."""
 VERSIONED = ("intraskill", "numpy", "statsmodels", "torch", "transformers", "peft", "hydra-core", "tokenizers")
 
 
 def plan_of(config: Config) -> dict[str, Any]:
     """Return every value that decides what a run computes, by dotted name."""
-    plan = {key: value for key, value in flatten(config).items() if not key.startswith(WHERE_NOT_WHAT)}
+    plan = {key: value for key, value in flatten(config).items() if not key.startswith(_WHERE_NOT_WHAT)}
     options = plan["editor.options"].items()
     plan["editor.options"] = {key: _without_where(value) for key, value in options}
     return plan
@@ -105,16 +107,15 @@ def claim(
         ArtifactError: when the directory belongs to another plan, naming the keys that differ. An option that this
             version no longer has differs only if it asked for something else than this version does.
     """
-    path = root / "plan.json"
     if root.exists() and not root.is_dir():
         raise ArtifactError(f"{root} is a file, not a directory; choose another run_dir")
-    if not path.exists():
+    if not PLAN.exists(root):
         known = {item for pattern in (".*", *kept) for item in root.glob(pattern)}
         if root.exists() and any(item not in known for item in root.iterdir()):
             raise ArtifactError(f"{root} is not empty and holds no plan.json; choose another run_dir or empty it")
         check()
         make_directory(root)
-        write_json(path, {"plan": dict(plan), "about": dict(about)})
+        PLAN.write(root, {"plan": dict(plan), "about": dict(about)})
         return
     defaults = {key: value for key, value in plan_of(Config()).items() if key in plan}
     stored = defaults | as_this_version(plan_record(root)["plan"])
@@ -140,7 +141,7 @@ def check_provenance(root: Path, present: Mapping[str, Any]) -> None:
     """
     recorded = plan_record(root)["about"]
     differing = []
-    for name in MUST_MATCH:
+    for name in _MUST_MATCH:
         if name not in present:
             continue
         there, here = _by_name(name, recorded.get(name, present[name])), _by_name(name, present[name])
@@ -153,16 +154,16 @@ def check_provenance(root: Path, present: Mapping[str, Any]) -> None:
         )
 
 
-def plan_record(root: Path) -> dict[str, dict[str, Any]]:
-    """Read ``plan.json`` of a run: ``plan`` and ``about``.
+def plan_record(root: Path) -> RunStart:
+    """Read ``plan.json`` of a run.
 
     Raises:
         ArtifactError: when it is missing, or holds something else.
     """
-    found = read_json(root / "plan.json")
-    if not isinstance(found, dict) or not all(isinstance(found.get(part), dict) for part in ("plan", "about")):
-        raise ArtifactError(f"{root / 'plan.json'} does not hold the plan of a run; restore the file from a copy")
-    return found
+    start: RunStart = PLAN.data(root)
+    if not isinstance(start, dict) or not all(isinstance(start.get(part), dict) for part in ("plan", "about")):
+        raise ArtifactError(f"{PLAN.path(root)} does not hold the plan of a run; restore the file from a copy")
+    return start
 
 
 def _by_name(name: str, fact: Any) -> dict[str, Any]:

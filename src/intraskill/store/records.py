@@ -8,7 +8,7 @@ import types
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import numpy as np
 
@@ -78,10 +78,15 @@ def _build(kind: Any, data: Any) -> Any:
     if dataclasses.is_dataclass(kind):
         if not isinstance(data, Mapping):
             raise TypeError(f"expected an object, got {type(data).__name__}")
-        hints = _hints(kind)  # type: ignore[arg-type]
-        given = {f.name: _build(hints[f.name], data[f.name]) for f in dataclasses.fields(kind) if f.name in data}
+        hints, fields = _hints(kind), dataclasses.fields(kind)  # type: ignore[arg-type]
+        needed = [f.name for f in fields if f.default is f.default_factory is dataclasses.MISSING]
+        if lacking := [name for name in needed if name not in data]:
+            raise TypeError(f"it lacks {', '.join(lacking)}")
+        given = {f.name: _build(hints[f.name], data[f.name]) for f in fields if f.name in data}
         return kind(**given)  # type: ignore[operator]
     origin, args = get_origin(kind), get_args(kind)
+    if is_typeddict(kind):
+        return _build(dict[str, Any], data)
     if origin is None:
         return _plain(kind, data)
     if origin is Literal:

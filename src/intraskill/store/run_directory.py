@@ -17,7 +17,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from intraskill.method.errors import ArtifactError, offenders
-from intraskill.store.json_rows import lines_of
+from intraskill.store.json_rows import rows_of
 
 
 @contextlib.contextmanager
@@ -175,14 +175,11 @@ def read_jsonl(path: Path) -> list[Any]:
     Raises:
         ArtifactError: when the file is missing or a line is corrupt.
     """
-    rows = []
-    for number, line in enumerate(lines_of(read_text(path)), start=1):
-        try:
-            rows.append(json.loads(line))
-        except (ValueError, RecursionError) as error:
-            message = f"{path}, line {number}, is not valid JSON ({error}); {remedy(path.parent)}"
-            raise ArtifactError(message) from error
-    return rows
+    text = read_text(path)
+    try:
+        return rows_of(text)
+    except ValueError as error:
+        raise ArtifactError(f"{path}, {error}; {remedy(path.parent)}") from error
 
 
 class PartialLog:
@@ -270,6 +267,16 @@ def seal(directory: Path) -> None:
     write_json(directory / DONE, files)
 
 
+def sealed_hashes(directory: Path) -> dict[str, str]:
+    """Return the SHA-256 of every file of a sealed directory, by its name there.
+
+    Raises:
+        ArtifactError: when ``DONE`` is missing or corrupt.
+    """
+    hashes: dict[str, str] = read_json(directory / DONE)
+    return hashes
+
+
 def is_sealed(directory: Path) -> bool:
     """Return whether the directory is complete."""
     return (directory / DONE).exists()
@@ -288,7 +295,7 @@ def verify(directory: Path, *only: str) -> None:
     """
     wrong = [
         name
-        for name, digest in read_json(directory / DONE).items()
+        for name, digest in sealed_hashes(directory).items()
         if (not only or name in only) and (not (directory / name).is_file() or file_hash(directory / name) != digest)
     ]
     if wrong:

@@ -59,11 +59,6 @@ class Usage:
         return f"{spent}, cost {self.cost:.4g}" if self.cost else spent
 
     @property
-    def reasked(self) -> int:
-        """Answers that were refused once with what was wrong."""
-        return self.outcomes.get("reasked", 0)
-
-    @property
     def dropped(self) -> int:
         """Questions that ended without an answer of use."""
         return self.outcomes.get("dropped", 0)

@@ -13,6 +13,8 @@ from method_records import contributions
 from intraskill.cli import main
 from intraskill.method.errors import ArtifactError
 from intraskill.rounds.earlier_rounds import read_noise
+from intraskill.store.artifacts import MASKS
+from intraskill.store.contents import GateMasks
 from intraskill.store.records import to_json
 from intraskill.store.run_directory import write_json
 
@@ -93,12 +95,14 @@ def test_noise_and_pool_come_from_the_newest_gate_that_measured_a_chunk(
 
 def test_the_noise_is_that_of_one_paired_rollout_whatever_the_gate_fitted(run: Path) -> None:
     path = run / "round_000" / "contributions.json"
-    write_json(path, json.loads(path.read_text()) | {"beside": {"paired_ols": {"residual_sd": 0.6}}})
+    row = json.loads(path.read_text())
+    write_json(path, row | {"beside": {"paired_ols": row | {"residual_sd": 0.6}}})
     assert read_noise(run / "round_000").sigma == pytest.approx(0.6)
-    write_json(run / "round_000" / "masks.json", {"design": {"bare_replicates": 2}})
+    masks = GateMasks(0, "ancova", 0.5, "theta", {}, (), (), {}, design={"bare_replicates": 2})
+    MASKS.write(run / "round_000", masks)
     assert read_noise(run / "round_000").sigma == pytest.approx(0.6 / np.sqrt(0.75))
     write_json(path, {"chunk_ids": ["a"], "num_pairs": 3})
-    with pytest.raises(ArtifactError, match="has no residual_sd"):
+    with pytest.raises(ArtifactError, match=r"contributions\.json .*it lacks .*residual_sd.*restore the file"):
         read_noise(run / "round_000")
 
 

@@ -21,6 +21,7 @@ from intraskill.editor.workers_options import client_of, existing, instruction, 
 from intraskill.llm.client import JsonClient
 from intraskill.method.errors import ArtifactError, ConfigError, offenders
 from intraskill.method.randomness import content_hash
+from intraskill.store.artifacts import ATTEMPTS
 from intraskill.store.run_directory import file_hash, read_text
 
 WHERE = "editor.options"
@@ -137,7 +138,7 @@ def dialogues(config: Config, root: Path) -> Workbench:
         "dialogues",
         {task.id: Query(task.id, task.request, {"task": task}) for task in tasks},
         content_hash(file_hash(path), file_hash(data), file_hash(policy), toolkit.version),
-        Attempts(recorded, root / "attempts.jsonl", worker, verifier, options["seed"]),
+        Attempts(recorded, ATTEMPTS.path(root), worker, verifier, options["seed"]),
         evidence_limits(config),
         first_skill(skill),
         {task.id: task.request for task in tasks},

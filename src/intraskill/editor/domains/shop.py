@@ -40,6 +40,7 @@ from intraskill.method.rollouts import Rollout
 from intraskill.method.skill.skill import Skill
 from intraskill.proposers.rules import Vocabulary, findings_of, read_vocabulary
 from intraskill.rl.start import policy_directory
+from intraskill.store.artifacts import EPISODES
 
 WHERE = "editor.options"
 WORKER = "tiny"
@@ -246,5 +247,5 @@ def shop(config: Config, root: Path) -> Workbench:
     options = ShopOptions(**read_options(config.editor.options, known, WHERE))
     directory = policy_directory(WORKER)
     worker = ShopWorker(directory, options.preset, options.temperature, config.threads, config.workers)
-    episodes = Episodes(worker, root / "episodes.jsonl")
+    episodes = Episodes(worker, EPISODES.path(root))
     return Workbench(ShopDomain(options, evidence_limits(config), episodes), worker, ShopVerifier(options.part))

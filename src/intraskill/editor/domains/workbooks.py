@@ -26,6 +26,7 @@ from intraskill.editor.workers import EndpointWorker, WorkerReply
 from intraskill.editor.workers_options import client_of, existing, instruction, read_options, read_rows
 from intraskill.method.errors import ArtifactError, ConfigError
 from intraskill.method.randomness import content_hash
+from intraskill.store.artifacts import ATTEMPTS
 from intraskill.store.run_directory import file_hash
 
 FIRST_DAY = datetime(1899, 12, 30)  # noqa: DTZ001 - workbooks know no time zones
@@ -309,7 +310,7 @@ def workbooks(config: Config, root: Path) -> Workbench:
         "workbooks",
         {query.id: query for query, _ in rows},
         content_hash([mark for _, mark in rows]),
-        Attempts(recorded, root / "attempts.jsonl", worker, verifier, options["seed"]),
+        Attempts(recorded, ATTEMPTS.path(root), worker, verifier, options["seed"]),
         evidence_limits(config),
         first_skill(skill),
         {query.id: query.facts["instruction"] for query, _ in rows},

@@ -22,6 +22,7 @@ from intraskill.method.gate.regression import Contributions
 from intraskill.method.gate.shrinkage import Posterior, shrink
 from intraskill.method.skill.skill import ChunkId, Skill, Visible
 from intraskill.rounds.gate.plan import GateFacts, outlook
+from intraskill.store.contents import ChunkRow
 from intraskill.store.records import to_json
 
 PUBLISHED = "paired_ols"
@@ -335,7 +336,7 @@ def chunk_rows(
     exposure: Mapping[ChunkId, float],
     visible: Mapping[ChunkId, float],
     round_index: int,
-) -> list[dict[str, Any]]:
+) -> list[ChunkRow]:
     """Return one row per chunk of the pool: β̂ ± SE with its interval, exposure, P(visible) and what became of it.
 
     Under the policy ``probability`` a row also holds the shrunk value and P(α > 0). A draft that the first gate drops
@@ -345,7 +346,7 @@ def chunk_rows(
     shrunk = validation.assessment.shrunk if validation.facts.gate.policy == "probability" else {}
     titles = {chunk.id: chunk.title for chunk in everything.chunks}
     numbers = (contributions.beta_J, contributions.se_J, contributions.low_J, contributions.high_J)
-    rows = []
+    rows: list[Any] = []
     for chunk_id, beta, se, low, high in zip(contributions.chunk_ids, *numbers, strict=True):
         left = "retired" if chunk_id in decision.retired and round_index > 0 else "refused"
         status = "active" if chunk_id in exposure else left

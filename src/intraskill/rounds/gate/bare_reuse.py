@@ -4,7 +4,7 @@ A bare rollout is addressed by the run's seed, the round of its checkpoint, task
 conditions the same address gives the same rollout, so reuse never changes a number; everything else is refused by name.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,9 @@ from typing import Any
 from intraskill.method.errors import PairingError, offenders
 from intraskill.method.rollouts import Episode
 from intraskill.rl.learner import Learner
-from intraskill.store.run_directory import is_sealed, read_json, read_jsonl, verify, write_jsonl
+from intraskill.store.artifacts import BARE_ARM, MASKS, PLAN
+from intraskill.store.contents import GateMasks
+from intraskill.store.run_directory import is_sealed, verify, write_jsonl
 
 Rows = dict[tuple[str, int], dict[str, Any]]
 
@@ -69,13 +71,13 @@ def take_bare_run(directory: Path, root: Path | None, wanted: Wanted, named: Pat
     candidates = [named] if named is not None else _candidates(root, directory, wanted.learner.checkpoint)
     refused: list[str] = []
     for candidate in candidates:
-        gate = candidate.parent if candidate.name == "bare.jsonl" else candidate
+        gate = candidate.parent if candidate.name == BARE_ARM.name else candidate
         rows, why = _matching(gate, wanted)
         if why:
             refused.append(f"{gate} not reused: {why}")
             continue
-        write_jsonl(directory / "bare.jsonl", [rows[episode.task.id, episode.sample] for episode in wanted.episodes])
-        return BareRun(str(gate / "bare.jsonl"), tuple(refused))
+        write_jsonl(BARE_ARM.path(directory), [rows[episode.task.id, episode.sample] for episode in wanted.episodes])
+        return BareRun(str(BARE_ARM.path(gate)), tuple(refused))
     if named is not None:
         raise PairingError(f"{refused[0]}; leave out --bare to run the bare arm anew")
     return BareRun(None, tuple(refused))
@@ -89,11 +91,11 @@ def dependence(directory: Path, root: Path | None, wanted: Wanted) -> str:
         root: the run directory to search, or ``None``; gates beside ``directory`` are searched too.
         wanted: its bare run.
     """
-    own = read_json(directory / "masks.json")
-    plans = {gate: read_json(gate / "masks.json") for gate in _gates_at(root, directory, wanted.learner.checkpoint)}
-    same = {gate: plan for gate, plan in plans.items() if plan["round"] == wanted.round_index}
+    own = MASKS.read(directory).seeds or {}
+    plans = {gate: MASKS.read(gate) for gate in _gates_at(root, directory, wanted.learner.checkpoint)}
+    same = {gate: plan for gate, plan in plans.items() if plan.round == wanted.round_index}
     bare = [gate.name for gate, plan in same.items() if bare_seed(plan, gate) == wanted.seed]
-    drawn = [gate.name for gate, plan in same.items() if plan.get("seeds", {}).get("masks") == own["seeds"]["masks"]]
+    drawn = [gate.name for gate, plan in same.items() if (plan.seeds or {}).get("masks") == own["masks"]]
     advice = (
         "An independent measurement needs another seed; another policy or estimator of the same rows is `validate "
         "--refit`."
@@ -109,33 +111,33 @@ def dependence(directory: Path, root: Path | None, wanted: Wanted) -> str:
 
 def _gates_at(root: Path | None, directory: Path, checkpoint: str) -> list[Path]:
     """Return the other gates at these weights, rounds first: of the run, and beside ``directory``."""
-    found = [path.parent for path in sorted(root.glob("round_*/bare.jsonl"))] if root else []
-    beside = [*(root.glob("validations/*/masks.json") if root else ()), *directory.parent.glob("*/masks.json")]
+    found = [path.parent for path in sorted(root.glob(f"round_*/{BARE_ARM.name}"))] if root else []
+    beside = [*(root.glob(f"validations/*/{MASKS.name}") if root else ()), *directory.parent.glob(f"*/{MASKS.name}")]
     unique = {gate.resolve(): gate for gate in (*found, *(path.parent for path in sorted(beside)))}
     unique.pop(directory.resolve(), None)
-    planned = [gate for gate in unique.values() if (gate / "masks.json").exists()]
-    return [gate for gate in planned if read_json(gate / "masks.json")["checkpoint"] == checkpoint]
+    planned = [gate for gate in unique.values() if MASKS.exists(gate)]
+    return [gate for gate in planned if MASKS.read(gate).checkpoint == checkpoint]
 
 
 def _candidates(root: Path | None, directory: Path, checkpoint: str) -> list[Path]:
     """Return every gate of the run at these weights that has a whole bare arm: rounds first, the newest first."""
     if root is None:
         return []
-    rounds = [path.parent for path in sorted(root.glob("round_*/bare.jsonl"), reverse=True)]
-    alone = [path.parent for path in sorted(root.glob("validations/*/bare.jsonl"))]
-    whole = [gate for gate in (*rounds, *alone) if gate != directory and (gate / "masks.json").exists()]
-    return [gate for gate in whole if read_json(gate / "masks.json")["checkpoint"] == checkpoint]
+    rounds = [path.parent for path in sorted(root.glob(f"round_*/{BARE_ARM.name}"), reverse=True)]
+    alone = [path.parent for path in sorted(root.glob(f"validations/*/{BARE_ARM.name}"))]
+    whole = [gate for gate in (*rounds, *alone) if gate != directory and MASKS.exists(gate)]
+    return [gate for gate in whole if MASKS.read(gate).checkpoint == checkpoint]
 
 
 def _matching(gate: Path, wanted: Wanted) -> tuple[Rows, str]:
     """Return the rows by task and sample, or why this run cannot stand in."""
-    if not (gate / "masks.json").exists() or not (gate / "bare.jsonl").exists():
+    if not MASKS.exists(gate) or not BARE_ARM.exists(gate):
         return {}, "it holds no masks.json and bare.jsonl of a gate"
     if is_sealed(gate):
-        verify(gate, "masks.json", "bare.jsonl")
-    if why := _other_conditions(read_json(gate / "masks.json"), gate, wanted):
+        verify(gate, MASKS.name, BARE_ARM.name)
+    if why := _other_conditions(MASKS.read(gate), gate, wanted):
         return {}, why
-    rows: Rows = {(row["task_id"], row["sample"]): row for row in read_jsonl(gate / "bare.jsonl")}
+    rows: Rows = {(row["task_id"], row["sample"]): row for row in BARE_ARM.data(gate)}
     keys = [(episode.task.id, episode.sample) for episode in wanted.episodes]
     if lacking := [f"{task_id}#{sample}" for task_id, sample in keys if (task_id, sample) not in rows]:
         return {}, f"it lacks rollouts, {offenders(lacking)}"
@@ -151,23 +153,22 @@ def _matching(gate: Path, wanted: Wanted) -> tuple[Rows, str]:
     return rows, ""
 
 
-def _other_conditions(plan: Mapping[str, Any], gate: Path, wanted: Wanted) -> str:
+def _other_conditions(plan: GateMasks, gate: Path, wanted: Wanted) -> str:
     """Return which of checkpoint, sampling, prompt, environment, seed and address differs."""
     here: dict[str, Any] = {**wanted.learner.conditions, "checkpoint": wanted.learner.checkpoint}
     here |= {"seed": wanted.seed, "round": wanted.round_index}
     there = {
-        **plan["conditions"],
-        "checkpoint": plan["checkpoint"],
-        "round": plan["round"],
+        **plan.conditions,
+        "checkpoint": plan.checkpoint,
+        "round": plan.round,
         "seed": bare_seed(plan, gate),
     }
     differing = sorted(name for name in here if there.get(name) != here[name])
     return f"another {' and '.join(differing)}" if differing else ""
 
 
-def bare_seed(plan: Mapping[str, Any], gate: Path) -> int | None:
+def bare_seed(plan: GateMasks, gate: Path) -> int | None:
     """Return the seed of the bare arm; a gate that did not write it down had the seed of its run."""
-    if "seeds" in plan:
-        return int(plan["seeds"]["bare"])
-    run = gate.parent / "plan.json"
-    return int(read_json(run)["plan"]["seed"]) if run.exists() else None
+    if plan.seeds is not None:
+        return plan.seeds["bare"]
+    return int(PLAN.read(gate.parent)["plan"]["seed"]) if PLAN.exists(gate.parent) else None

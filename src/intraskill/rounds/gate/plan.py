@@ -32,8 +32,9 @@ from intraskill.method.tasks import Task
 from intraskill.rl.learner import Learner
 from intraskill.rounds.earlier_rounds import earlier_bare, earlier_contributions, last_noise
 from intraskill.rounds.run import Run
+from intraskill.store.artifacts import MASKS
+from intraskill.store.contents import GateMasks
 from intraskill.store.records import from_json, to_json
-from intraskill.store.run_directory import read_json, write_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +180,11 @@ def design_of(config: GateConfig) -> Design:
     return Design(config.design, config.inclusion, config.replicates, config.bare_replicates)  # type: ignore[arg-type]
 
 
-def write_masks(path: Path, facts: GateFacts, tasks: Sequence[Task], learner: Learner, bare_seed: int) -> Masks:
+def write_masks(directory: Path, facts: GateFacts, tasks: Sequence[Task], learner: Learner, bare_seed: int) -> Masks:
     """Draw the masks and write ``masks.json`` before the first rollout; refuse a file of another plan.
 
     Args:
-        path: ``masks.json``.
+        directory: of the gate.
         facts: of the gate.
         tasks: skill-validation tasks.
         learner: whose checkpoint and conditions both arms must share.
@@ -196,7 +197,7 @@ def write_masks(path: Path, facts: GateFacts, tasks: Sequence[Task], learner: Le
     masks = plan_masks(facts.columns, facts.edits, tasks, facts.design, seed=facts.seed, round_index=facts.round_index)
     audit_masks(masks, facts.columns.ids, facts.gate.estimator)
     single = facts.design.masked_replicates == 1
-    plan = {
+    plan: dict[str, Any] = {
         "round": facts.round_index,
         "estimator": facts.gate.estimator,
         "inclusion": facts.design.inclusion,
@@ -212,12 +213,12 @@ def write_masks(path: Path, facts: GateFacts, tasks: Sequence[Task], learner: Le
         "slices": facts.slices.hash if facts.slices else None,
         "seeds": {"masks": facts.seed, "bare": bare_seed},
     }
-    if not path.exists():
-        write_json(path, plan)
-    elif differing := [key for key, value in read_json(path).items() if plan.get(key) != value]:
+    if not MASKS.exists(directory):
+        MASKS.write(directory, GateMasks(**plan))
+    elif differing := [key for key, value in MASKS.data(directory).items() if plan.get(key) != value]:
         raise ArtifactError(
-            f"{path} was written for another plan: {', '.join(differing)} differ; a changed plan cannot resume a gate. "
-            f"Delete {path.parent} and run the same command again"
+            f"{MASKS.path(directory)} was written for another plan: {', '.join(differing)} differ; a changed plan "
+            f"cannot resume a gate. Delete {directory} and run the same command again"
         )
     return masks
 

@@ -23,8 +23,10 @@ from intraskill.rounds.earlier_rounds import query_count
 from intraskill.rounds.evaluate import Source, at_directory
 from intraskill.rounds.gate.assess import Validation
 from intraskill.rounds.run import Run
+from intraskill.store.artifacts import RANKING, RANKING_CONTEXT, RANKING_TABLE, arm
+from intraskill.store.contents import RankingContext
 from intraskill.store.records import to_json
-from intraskill.store.run_directory import locked, read_json, write_json, write_text
+from intraskill.store.run_directory import locked
 
 _ADDRESS = ("ranking",)
 _ENOUGH_EQUAL = 6
@@ -112,8 +114,8 @@ def validate_ranking(
         shared = set.intersection(*(set(mean) for mean in means.values()))
         means = {arm: {task: mean[task] for task in sorted(shared)} for arm, mean in means.items()}
         ranking = _ranking(arms, means, readers)
-        write_json(directory / "ranking.json", to_json(ranking) | {"verdict": ranking.verdict})
-        write_text(directory / "ranking.csv", _csv(ranking))
+        RANKING.write(directory, to_json(ranking) | {"verdict": ranking.verdict})
+        RANKING_TABLE.write(directory, _csv(ranking))
     return ranking, directory
 
 
@@ -141,24 +143,23 @@ def _arms(found: Validation, size: int | None, draws: int, seed: int) -> dict[st
 
 
 def _earned(
-    run: Run, directory: Path, arm: str, skill: Skill, shown: Sequence[ChunkId], tasks: Sequence[Task]
+    run: Run, directory: Path, name: str, skill: Skill, shown: Sequence[ChunkId], tasks: Sequence[Task]
 ) -> dict[str, float]:
-    episodes = plan_arm(run, tasks, skill, frozenset(shown), address=_ADDRESS)
-    return task_means(run_scored_arm(run, directory / f"{arm}.jsonl", None, episodes))
+    episodes = plan_arm(run.config.seed, tasks, skill, frozenset(shown), address=_ADDRESS)
+    return task_means(run_scored_arm(run, arm(name).path(directory), None, episodes))
 
 
 def _readers(directory: Path, root: Path | None, tasks: Sequence[Task]) -> str:
     """Say what is known of who has read these tasks; looked up once, so that a resumed ranking says the same."""
-    path = directory / "context.json"
-    if not path.exists():
+    if not RANKING_CONTEXT.exists(directory):
         ids, places = {task.id for task in tasks}, [directory.parent, *([root / "validations"] if root else [])]
-        seen = {other.resolve() for place in places for other in place.glob("ranking-*/context.json")}
-        earlier = sum(bool(ids & set(read_json(other)["tasks"])) for other in seen)
+        seen = {other.resolve() for place in places for other in place.glob(f"ranking-*/{RANKING_CONTEXT.name}")}
+        earlier = sum(not ids.isdisjoint(RANKING_CONTEXT.read(other.parent).tasks) for other in seen)
         words = "no gate of this run has read them" if root else "who has read them is not known: no run is named"
         if earlier:
             words += f"; {earlier} earlier ranking{'s' * (earlier > 1)} {'has' if earlier == 1 else 'have'} read them"
-        write_json(path, {"tasks": sorted(ids), "readers": words})
-    return str(read_json(path)["readers"])
+        RANKING_CONTEXT.write(directory, RankingContext(tuple(sorted(ids)), words))
+    return RANKING_CONTEXT.read(directory).readers
 
 
 def _ranking(

@@ -6,6 +6,7 @@ Round 0 calls it with no edits; every later round with its candidates. Nothing e
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from intraskill.method.errors import NoVariationError, RankDeficientError
 from intraskill.method.gate.designs import Masks
@@ -17,18 +18,30 @@ from intraskill.method.rollouts import Episode, Rollout
 from intraskill.method.skill.edits import Edit
 from intraskill.method.skill.skill import BARE, Skill
 from intraskill.method.tasks import Task
-from intraskill.rounds.arms import bare_arm, plan_arm, read_rollouts, run_arm, run_scored_arm, score, task_means
-from intraskill.rounds.gate.assess import Validation, assess, contributions_json, estimate
+from intraskill.rounds.arms import plan_arm, run_arm, run_scored_arm, score, task_means
+from intraskill.rounds.gate.assess import Assessment, Validation, assess, contributions_json, estimate
 from intraskill.rounds.gate.plan import GateFacts, check_power, gate_facts, outlook, with_slices, write_masks
 from intraskill.rounds.run import Run
+from intraskill.store.artifacts import (
+    BARE_ARM,
+    CONTRIBUTIONS,
+    DECISION,
+    FULL_ARM,
+    MASKED_ARM,
+    SEQUENTIAL,
+    SKILL,
+    Rows,
+    batch_of,
+)
+from intraskill.store.contents import SequentialLooks
 from intraskill.store.records import to_json
-from intraskill.store.run_directory import read_jsonl, write_json, write_jsonl, write_text
+from intraskill.store.run_directory import write_json, write_jsonl
 
 
 def bare_episodes(run: Run, facts: GateFacts, tasks: Sequence[Task]) -> list[Episode]:
     """Return the bare arm; its address holds the run's seed and the round alone, so that a later gate may reuse it."""
     address = ("bare", facts.round_index)
-    return bare_arm(run, tasks, facts.columns, address=address, repeats=facts.design.bare_replicates)
+    return plan_arm(run.config.seed, tasks, facts.columns, BARE, address=address, repeats=facts.design.bare_replicates)
 
 
 def _masked_episodes(facts: GateFacts, tasks: Sequence[Task], masks: Masks) -> list[Episode]:
@@ -82,11 +95,11 @@ def _run_arms(run: Run, directory: Path, facts: GateFacts, tasks: Sequence[Task]
     """Run both arms, or what is left of them, into ``bare.jsonl`` and ``masked.jsonl``."""
     if facts.gate.sequential and facts.columns.chunks:
         return _in_batches(run, directory, facts, tasks, masks)
-    bare = run_scored_arm(run, directory / "bare.jsonl", facts.round_index, bare_episodes(run, facts, tasks))
+    bare = run_scored_arm(run, BARE_ARM.path(directory), facts.round_index, bare_episodes(run, facts, tasks))
     masked = bare
     if facts.columns.chunks:
         episodes = _masked_episodes(facts, tasks, masks)
-        masked = run_scored_arm(run, directory / "masked.jsonl", facts.round_index, episodes)
+        masked = run_scored_arm(run, MASKED_ARM.path(directory), facts.round_index, episodes)
     return GateRuns(tasks, bare, masked)
 
 
@@ -109,8 +122,8 @@ def _in_batches(run: Run, directory: Path, facts: GateFacts, tasks: Sequence[Tas
     """Add batches of tasks, in an order drawn before any reward, until every chunk is decided or the tasks end."""
     rule, by_id = sequential_rule(facts, len(tasks)), {task.id: task for task in tasks}
     order = [by_id[task_id] for task_id in shuffled(by_id, facts.seed, "sequential", facts.round_index)]
-    given = directory / "bare.jsonl"
-    whole = read_rollouts(given) if given.exists() and not (directory / "bare_000.jsonl").exists() else None
+    given = BARE_ARM.exists(directory) and not batch_of(BARE_ARM, 0).exists(directory)
+    whole = BARE_ARM.read(directory) if given else None
     bare: list[Rollout] = []
     masked: list[Rollout] = []
     state, done, number = Look(), 0, 0
@@ -118,19 +131,19 @@ def _in_batches(run: Run, directory: Path, facts: GateFacts, tasks: Sequence[Tas
         fresh, done = order[done : pairs // facts.design.masked_replicates], pairs // facts.design.masked_replicates
         play = run_arm if number else run_scored_arm  # a small batch may fault as a whole, an arm may not
         if whole is None:
-            path = directory / f"bare_{number:03d}.jsonl"
+            path = batch_of(BARE_ARM, number).path(directory)
             bare += play(run, path, facts.round_index, bare_episodes(run, facts, fresh))
-        path = directory / f"masked_{number:03d}.jsonl"
+        path = batch_of(MASKED_ARM, number).path(directory)
         masked += play(run, path, facts.round_index, _masked_episodes(facts, fresh, masks))
         state = _look(run, facts, state, rule, (whole or bare, masked, {t.id: masks[t.id] for t in order[:done]}))
         if state.stops(rule):
             break
     if whole is None:
-        _join(directory, "bare", number + 1)
-    _join(directory, "masked", number + 1)
+        _join(directory, BARE_ARM, number + 1)
+    _join(directory, MASKED_ARM, number + 1)
     words = f"Sequential: {state.words(rule)}."
-    looks = {"rule": to_json(rule), "looks": list(rule.looks()), "last": to_json(state), "words": words}
-    write_json(directory / "sequential.json", looks | {"tasks": [task.id for task in order[:done]]})
+    played = tuple(task.id for task in order[:done])
+    SEQUENTIAL.write(directory, SequentialLooks(to_json(rule), tuple(rule.looks()), to_json(state), words, played))
     run.monitor.say(words)
     return GateRuns(order[:done], whole or tuple(bare), tuple(masked), words)
 
@@ -152,10 +165,10 @@ def _look(
     return look(state, found, rule) if found.num_pairs > state.pairs else state
 
 
-def _join(directory: Path, arm: str, batches: int) -> None:
+def _join(directory: Path, arm: Rows[Rollout], batches: int) -> None:
     """Write the arm as one file, as every other gate leaves it."""
-    rows = [row for number in range(batches) for row in read_jsonl(directory / f"{arm}_{number:03d}.jsonl")]
-    write_jsonl(directory / f"{arm}.jsonl", rows)
+    rows = [row for number in range(batches) for row in batch_of(arm, number).data(directory)]
+    write_jsonl(arm.path(directory), rows)
 
 
 def round_facts(run: Run, round_index: int, skill: Skill, edits: Sequence[Edit]) -> GateFacts:
@@ -184,15 +197,13 @@ def validate_skill(run: Run, directory: Path, facts: GateFacts, *, alone: bool =
     tasks = run.tasks("skill_validation", run.config.gate.tasks)
     if not alone:
         check_power(run, facts, len(tasks), refuse=False)
-    masks = write_masks(directory / "masks.json", facts, tasks, run.learner, run.config.seed)
+    masks = write_masks(directory, facts, tasks, run.learner, run.config.seed)
     arms = _run_arms(run, directory, facts, tasks, masks)
     bare = arms.bare
     pairs, excluded = paired(run, facts, {task.id: masks[task.id] for task in arms.tasks}, bare, arms.masked)
     found = assess(facts, pairs, every_estimator=alone)
     if not alone:
-        write_json(directory / "contributions.json", contributions_json(found, pairs, excluded))
-        write_json(directory / "decision.json", to_json(found.decision) | {"kept": list(found.decision.kept)})
-        write_text(directory / "skill.md", found.decision.skill.to_markdown())
+        write_verdict(directory, found, contributions_json(found, pairs, excluded))
     skill = facts.skill if alone else found.decision.skill
     full = _full_arm(run, directory, facts.round_index, skill, arms.tasks)
     r_pair, gap = _pair_arm(run, skill, task_means(bare), task_means(full))
@@ -202,12 +213,19 @@ def validate_skill(run: Run, directory: Path, facts: GateFacts, *, alone: bool =
     return Validation(facts, pairs, found, tuple(excluded), shown, scored, free, r_pair, gap, arms.stopped)
 
 
+def write_verdict(directory: Path, found: Assessment, contributions: Mapping[str, Any]) -> None:
+    """Write what a gate measured, what follows for each chunk, and the skill that is left."""
+    write_json(CONTRIBUTIONS.path(directory), contributions)
+    DECISION.write(directory, found.decision, {"kept": found.decision.kept})
+    SKILL.write(directory, found.decision.skill)
+
+
 def _full_arm(run: Run, directory: Path, round_index: int, skill: Skill, tasks: Sequence[Task]) -> tuple[Rollout, ...]:
     """Run the arm that shows a skill whole; an empty skill shows nothing."""
     if not (run.config.gate.full_arm and skill.chunks):
         return ()
-    episodes = plan_arm(run, tasks, skill, frozenset(skill.ids), address=("full", round_index))
-    return run_scored_arm(run, directory / "full.jsonl", round_index, episodes)
+    episodes = plan_arm(run.config.seed, tasks, skill, frozenset(skill.ids), address=("full", round_index))
+    return run_scored_arm(run, FULL_ARM.path(directory), round_index, episodes)
 
 
 def _pair_arm(

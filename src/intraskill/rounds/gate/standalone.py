@@ -32,11 +32,12 @@ from intraskill.rounds.gate.assess import (
 from intraskill.rounds.gate.bare_reuse import BareRun, Wanted, dependence, take_bare_run
 from intraskill.rounds.gate.pairs_file import read_pairs, write_pairs
 from intraskill.rounds.gate.plan import GateFacts, check_power, facts_json, gate_facts, with_slices, write_masks
-from intraskill.rounds.gate.run import bare_episodes, validate_skill
+from intraskill.rounds.gate.run import bare_episodes, validate_skill, write_verdict
 from intraskill.rounds.run import Run
 from intraskill.rounds.sizes import check_gate_tasks
-from intraskill.store.records import to_json
-from intraskill.store.run_directory import locked, make_directory, read_json, write_json, write_text
+from intraskill.store.artifacts import CONTEXT, CONTRIBUTIONS_TABLE, GATE, MASKS, PAIRS, SLICES_TABLE
+from intraskill.store.contents import StandaloneContext
+from intraskill.store.run_directory import locked, make_directory
 
 
 def _write_outputs(
@@ -58,15 +59,13 @@ def _write_outputs(
     """
     rows = chunk_table(found)
     content = contributions_json(found.assessment, found.pairs, list(found.excluded))
-    write_json(directory / "contributions.json", content | {"chunks": rows})
-    write_text(directory / "contributions.csv", _csv(rows))
-    write_json(directory / "decision.json", to_json(found.decision) | {"kept": list(found.decision.kept)})
-    write_text(directory / "skill.md", found.decision.skill.to_markdown())
+    write_verdict(directory, found.assessment, content | {"chunks": rows})
+    CONTRIBUTIONS_TABLE.write(directory, _csv(rows))
     if found.assessment.slices is not None:
-        write_text(directory / "slices.csv", _csv(slice_rows(found.assessment.slices)))
+        SLICES_TABLE.write(directory, _csv(slice_rows(found.assessment.slices)))
     if tasks is not None:
-        write_pairs(directory / "pairs.parquet", found, tasks)
-    write_json(directory / "gate.json", {**findings_json(found, findings), **(further or {})})
+        write_pairs(PAIRS.path(directory), found, tasks)
+    GATE.write(directory, {**findings_json(found, findings), **(further or {})})
 
 
 def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -119,8 +118,8 @@ def refit(path: Path, changes: Mapping[str, Any], out: Path | None = None) -> tu
 
 def _refuse_another_gate(directory: Path, path: Path) -> None:
     """A refit replaces an earlier refit of the same rows, and nothing else."""
-    held = directory / "gate.json"
-    if (directory / "masks.json").exists() or held.exists() and read_json(held).get("refitted_from") != str(path):
+    another = GATE.exists(directory) and GATE.read(directory).get("refitted_from") != str(path)
+    if MASKS.exists(directory) or another:
         raise ArtifactError(f"{directory} holds the results of another gate; choose another --out")
 
 
@@ -172,7 +171,7 @@ def validate(run: Run, source: Source, skill: Skill, *, bare: Path | None = None
     name = f"{run.learner.checkpoint[:8]}-{skill.hash[:8]}-n{len(tasks)}-{content_hash(*fixed)[:6]}"
     with locked(run.root / name):
         run, directory = at_directory(run, name)
-        write_masks(directory / "masks.json", facts, tasks, run.learner, run.config.seed)
+        write_masks(directory, facts, tasks, run.learner, run.config.seed)
         wanted = Wanted(bare_episodes(run, facts, tasks), facts.round_index, run.config.seed, run.learner)
         taken, dependent, queries = _context(
             directory, source.root, wanted, facts, bare, full_arm=run.config.gate.full_arm
@@ -190,16 +189,15 @@ def _context(
     directory: Path, root: Path | None, wanted: Wanted, facts: GateFacts, bare: Path | None, *, full_arm: bool
 ) -> tuple[BareRun, str, str]:
     """Look around once, before the first rollout; a resumed gate reads what was seen then."""
-    path = directory / "context.json"
-    if not path.exists():
+    if not CONTEXT.exists(directory):
         taken = take_bare_run(directory, root, wanted, bare)
         full = facts.skill.ids if full_arm and facts.skill.chunks else None
         count = (query_count(root) if root else QueryCount()).after(gate_rewards(directory, full))
-        seen: dict[str, Any] = {"source": taken.source, "refused": list(taken.refused)}
-        seen |= {"dependence": dependence(directory, root, wanted), "queries": f"Validation split: {count.words()}."}
-        write_json(path, seen)
-    seen = read_json(path)
-    return BareRun(seen["source"], tuple(seen["refused"])), seen.get("dependence", ""), seen["queries"]
+        dependent = dependence(directory, root, wanted)
+        queries = f"Validation split: {count.words()}."
+        CONTEXT.write(directory, StandaloneContext(taken.source, taken.refused, dependent, queries))
+    seen = CONTEXT.read(directory)
+    return BareRun(seen.source, seen.refused), seen.dependence, seen.queries
 
 
 def _facts_alone(run: Run, source: Source, skill: Skill) -> GateFacts:
