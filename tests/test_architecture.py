@@ -16,7 +16,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # From the ground up. A module imports from its own package and from those before it, whether at the top, inside a
 # function or for type checkers only.
 ORDER = (
-    *("method", "config", "store", "llm", "environments", "proposers", "rl", "recipes", "editor", "rounds"),
+    *("method", "config", "store", "net", "llm", "environments", "proposers", "rl", "recipes", "editor", "rounds"),
     *("history", "report", "commands", "cli", "__main__"),
 )
 HEAVY = [

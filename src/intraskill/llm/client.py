@@ -157,12 +157,11 @@ class JsonClient:
         self._meter.count("dropped")
         raise BadAnswerError(f"{model} answered wrongly twice: {problem}")
 
-    def text(self, messages: Sequence[Message], *, max_tokens: int | None = None, seed: int | None = None) -> str:
+    def text(self, messages: Sequence[Message], *, seed: int | None = None) -> str:
         """Return the model's plain answer; one that was cut off is returned as it is, and counted.
 
         Args:
             messages: the conversation.
-            max_tokens: longest answer; the endpoint's own by default.
             seed: for servers that sample with one.
 
         Raises:
@@ -170,7 +169,7 @@ class JsonClient:
             EndpointError: when there is no answer.
             BudgetError: when a limit is reached.
         """
-        completion = self._complete(Question.of(self.endpoint, messages, max_tokens=max_tokens, seed=seed))
+        completion = self._complete(Question.of(self.endpoint, messages, seed=seed))
         self._meter.count("truncated" if completion.finish == "length" else "answered")
         return completion.text
 
