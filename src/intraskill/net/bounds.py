@@ -20,31 +20,39 @@ class EndlessError(Exception):
     """A reply goes on beyond the bytes that it may have."""
 
 
-class _Budget:
+class Budget:
+    """What an exchange under way may still take."""
+
     def __init__(self, seconds: float, most_bytes: int) -> None:
         self.deadline, self.left = time.monotonic() + seconds, most_bytes
 
     def seconds(self, timeout: float | None) -> float:
+        """Return a timeout that does not outlast the exchange.
+
+        Raises:
+            httpcore.ReadTimeout: when its time is over.
+        """
         left = self.deadline - time.monotonic()
         if left <= 0:
             raise httpcore.ReadTimeout
         return left if timeout is None else min(left, timeout)
 
 
-_BUDGET: ContextVar[_Budget] = ContextVar("budget of the exchange under way")
+_BUDGET: ContextVar[Budget] = ContextVar("budget of the exchange under way")
 
 
 @contextmanager
-def bounded(seconds: float, most_bytes: int) -> Iterator[None]:
-    """Let the exchange inside take so long, and read so much, in all.
+def bounded(seconds: float, most_bytes: int) -> Iterator[Budget]:
+    """Let the exchange inside take so long, and read so much, in all; who holds the budget may add to its ``left``.
 
     Raises:
         EndlessError: for more bytes.
         httpx.TimeoutException: for more time.
     """
-    token = _BUDGET.set(_Budget(seconds, most_bytes))
+    budget = Budget(seconds, most_bytes)
+    token = _BUDGET.set(budget)
     try:
-        yield
+        yield budget
     finally:
         _BUDGET.reset(token)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 32 << 20
 _MOST_BYTES_OF_AN_ERROR = 1 << 16
-_BYTES_OF_FRAMING = 1 << 16
+_BYTES_OF_HEADERS = 1 << 18
 _MOST_WORDS = 200
 _GZIP = 31
 
@@ -94,9 +94,10 @@ class HttpClient:
         ask = {"params": call.params, "content": content, "headers": headers, "timeout": timeout}
         try:
             with (
-                bounded(call.seconds, 2 * call.most_bytes + _BYTES_OF_FRAMING),
+                bounded(call.seconds, _BYTES_OF_HEADERS) as budget,
                 self._connections().stream("GET" if content is None else "POST", call.url, **ask) as response,  # type: ignore[arg-type]
             ):
+                budget.left += 2 * call.most_bytes  # a body in small pieces is half framing
                 return self._read(response, call.most_bytes)
         except (httpx.InvalidURL, httpx.UnsupportedProtocol, UnicodeError, OverflowError) as error:
             return failure("address", f"{type(error).__name__}: {error}")
