@@ -79,7 +79,7 @@ Item = TypeVar("Item")
 Message = dict[str, str]
 STOPS = (EndpointError, BudgetError)
 """What no question is to blame for: the run stops, and the same command goes on."""
-QUOTED = 2000
+_QUOTED = 2000
 """Characters of a truncated answer that are shown to the model again."""
 
 
@@ -143,7 +143,7 @@ class JsonClient:
             if completion.finish == "length":
                 self._meter.count("truncated")
                 problem = f"it was cut off after {self.endpoint.max_tokens} tokens"
-                shown, order = completion.text[:QUOTED], "Be much shorter, and reply with the whole JSON object only."
+                shown, order = completion.text[:_QUOTED], "Be much shorter, and reply with the whole JSON object only."
             else:
                 try:
                     return self._read(completion.text, read)

@@ -99,7 +99,7 @@ class HttpClient:
             ):
                 budget.left += 2 * call.most_bytes  # a body in small pieces is half framing
                 return self._read(response, call.most_bytes)
-        except (httpx.InvalidURL, httpx.UnsupportedProtocol, UnicodeError, OverflowError) as error:
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol, UnicodeError) as error:
             return failure("address", f"{type(error).__name__}: {error}")
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             return failure("refused", f"{type(error).__name__}: {error}")

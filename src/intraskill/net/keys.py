@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-SHORTEST_SECRET = 8
+_SHORTEST_SECRET = 8
 """A shorter key is a dummy such as EMPTY, which may be a word of an answer."""
 
 
@@ -29,7 +29,7 @@ def scrub(text: str, variable: str) -> str:
     A text is cut after this, never before: half a key would be recognised no more.
     """
     key = _held(variable)
-    return _pattern(key).sub("…", text) if len(key) >= SHORTEST_SECRET else text
+    return _pattern(key).sub("…", text) if len(key) >= _SHORTEST_SECRET else text
 
 
 def scrubbed(data: Any, variable: str) -> Any:
@@ -49,12 +49,16 @@ def _held(variable: str) -> str:
 
 @lru_cache(maxsize=8)
 def _pattern(key: str) -> re.Pattern[str]:
-    escaped = "".join(
-        rf"(?:\\{{0,3}}{re.escape(letter)}|\\{{1,3}}u(?i:{ord(letter):04x})|\\{{1,3}}x(?i:{ord(letter):02x})"
-        rf"|%(?i:{ord(letter):02x}))"
-        for letter in key
-    )
-    return re.compile("|".join([escaped, *_in_base64(key)]))
+    written = "".join(_written(run) for run in re.findall(r"\\+|[^\\]", key))
+    return re.compile("|".join([written, *_in_base64(key)]))
+
+
+def _written(run: str) -> str:
+    """Return the pattern of one letter, or of backslashes in a row; none of them looks at a place twice."""
+    code, times = ord(run[0]), len(run)
+    plain = rf"\\{{{times},{4 * times}}}+" if run[0] == "\\" else rf"\\{{0,3}}+{re.escape(run)}"
+    coded = rf"\\{{1,3}}+(?i:u{code:04x}|x{code:02x})|%(?i:{code:02x})"
+    return f"(?:{plain}|(?:{coded}){{{times}}})"
 
 
 def _in_base64(key: str) -> list[str]:

@@ -22,8 +22,8 @@ from intraskill.environments.remote.wire import HEALTH_ROUTE, PURCHASE, SEP
 from intraskill.environments.shopworld.strings import strings_of
 
 PROFILE = "derived-from-raw"
-DERIVED_PARTS = ("r_strict", "r_loose", "r_success")
-LOST = ("bad_request", "refused")
+_DERIVED_PARTS = ("r_strict", "r_loose", "r_success")
+_LOST = ("bad_request", "refused")
 """Faults of a step that tell that the server was started again, or took the slot back."""
 
 
@@ -31,7 +31,7 @@ class AgentGymDialect:
     """One WebShop server; see `intraskill.environments.remote.episode.Dialect`."""
 
     profile = PROFILE
-    reward_parts = DERIVED_PARTS
+    reward_parts = _DERIVED_PARTS
 
     def __init__(self, transport: Transport, settings: RemoteSettings) -> None:
         self._transport, self._settings = transport, settings
@@ -51,7 +51,7 @@ class AgentGymDialect:
 
 
 class _AgentGymChannel:
-    reward_parts: tuple[str, ...] = DERIVED_PARTS
+    reward_parts: tuple[str, ...] = _DERIVED_PARTS
 
     def __init__(
         self, transport: Transport, settings: RemoteSettings, identity: ServerIdentity, numbers: SlotNumbers
@@ -82,7 +82,7 @@ class _AgentGymChannel:
         try:
             reply = self._post("/step", {"env_idx": env_idx, "action": action})
         except RemoteFault as fault:
-            if fault.kind in LOST:  # whatever has this number by now is not ours to close
+            if fault.kind in _LOST:  # whatever has this number by now is not ours to close
                 self._numbers.give_back(env_idx, self)
             raise
         if not isinstance(reply, dict) or not isinstance(reply.get("done"), bool):

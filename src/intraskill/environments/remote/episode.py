@@ -16,7 +16,7 @@ from intraskill.method.gate.pairs import MAIN_PART
 
 UNSTATED = "unstated"
 VERSIONED = ("environment", "observation")
-COMPONENTS = ("r_type", "r_att", "r_option", "r_price")
+_COMPONENTS = ("r_type", "r_att", "r_option", "r_price")
 ROUNDING = 1e-6
 """How far a component may stray from its range, or from 1, and still count as in it, or as 1."""
 
@@ -127,7 +127,7 @@ def components(detail: object, where: str, optional: Collection[str] = ()) -> di
     """
     if not isinstance(detail, Mapping):
         raise RemoteFault("protocol", f"{where} ends an episode without reward_detail; does it speak this dialect?")
-    parts = {name: unit(detail.get(name, 1.0 if name in optional else None), name, where) for name in COMPONENTS}
+    parts = {name: unit(detail.get(name, 1.0 if name in optional else None), name, where) for name in _COMPONENTS}
     strict = math.prod(parts.values())
     return {MAIN_PART: strict, "r_success": float(all(v >= 1 - ROUNDING for v in parts.values())), **parts}
 

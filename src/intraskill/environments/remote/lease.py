@@ -30,7 +30,7 @@ REWARDS = ("reward", "reward_detail")
 
 
 def identity_of(health: object, transport: Transport, language: str) -> ServerIdentity:
-    """Read a ``Health`` reply.
+    """Read what ``/healthz`` says.
 
     Raises:
         RemoteFault: ``protocol``, for a reply without versions; ``server``, for one that is not ready.

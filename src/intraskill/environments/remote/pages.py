@@ -16,8 +16,8 @@ from intraskill.method.gate.pairs import MAIN_PART
 NEXT, PREV, BACK, BUY = (
     frozenset(getattr(words, name).casefold() for words in STRINGS.values()) for name in ("next", "prev", "back", "buy")
 )
-SUBPAGES = frozenset(words.attributes.casefold() for words in STRINGS.values()) | {"description", "features", "reviews"}
-NAVIGATION = NEXT | PREV | BACK | BUY | SUBPAGES
+_SUBPAGES = {words.attributes.casefold() for words in STRINGS.values()} | {"description", "features", "reviews"}
+_NAVIGATION = NEXT | PREV | BACK | BUY | _SUBPAGES
 _PRICE = re.compile(r"[$¥￥]\s*(\d+(?:,\d{3})*(?:\.\d+)?)")
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*元?$")
 _PAGE = re.compile(r"(?:page|第|页码)\D{0,3}(\d+)", re.IGNORECASE)
@@ -119,7 +119,7 @@ class Browser:
             self.kind, self.selected, self.offered = "product_detail", {}, {}
         elif button in PREV:
             self.kind = "product_detail" if self.kind == "information_subpage" else "search_results"
-        elif button in SUBPAGES:
+        elif button in _SUBPAGES:
             self.kind = "information_subpage"
         elif self.kind == "product_detail":
             axis, value = self._axis_and_value(call.argument)
@@ -170,7 +170,7 @@ class Browser:
         }
 
     def _ids(self) -> list[str]:
-        return [button for button in self.page.buttons if button.casefold() not in NAVIGATION]
+        return [button for button in self.page.buttons if button.casefold() not in _NAVIGATION]
 
     def _rows(self) -> Iterator[dict[str, Any]]:
         parts = self.page.parts
@@ -198,7 +198,7 @@ class Browser:
 
     def _options(self) -> dict[str, list[str]]:
         """Return axis → values: buttons that name their axis, or the parts below the axis's own part."""
-        buttons = {b.casefold(): b for b in self.page.buttons if b.casefold() not in NAVIGATION}
+        buttons = {b.casefold(): b for b in self.page.buttons if b.casefold() not in _NAVIGATION}
         offered: dict[str, list[str]] = {}
         if any("=" in button for button in buttons):
             for button in buttons.values():
@@ -210,7 +210,7 @@ class Browser:
             folded = part.casefold()
             if folded in buttons:
                 offered.setdefault(axis, []).append(buttons[folded])
-            elif folded not in NAVIGATION:
+            elif folded not in _NAVIGATION:
                 axis = part
         return offered
 

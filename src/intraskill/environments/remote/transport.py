@@ -7,10 +7,11 @@ by the server in the moment a purchase is sent, and then nobody can tell whether
 
 import ipaddress
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from intraskill.config.option import check_values, option
 from intraskill.environments.remote.wire import BAD_REQUEST, DIALECTS, STALE_LEASE
 from intraskill.method.errors import ConfigError, EnvironmentFault
 from intraskill.method.tasks import SPLITS
@@ -53,52 +54,29 @@ class RemoteFault(EnvironmentFault):
 class RemoteSettings:
     """The options of ``env.name=intraskill.environments.remote.shop:RemoteShop``, beside its ``persona``.
 
-    Attributes:
-        url: where the server listens, such as ``http://127.0.0.1:5700``.
-        dialect: ``shopsim-lease``, ``shopsim-upstream`` or ``webshop-agentgym``.
-        split_sizes: split → number of tasks; index ranges in this order, for a server without a manifest.
-        manifest: file that assigns every task to a split; instead of ``split_sizes``.
-        slots: most episodes open at once; at least ``rollout.batch``, at most the slots of the server.
-        connect_timeout_s: seconds for a connection.
-        reset_timeout_s: seconds for a reset, which may queue on the server.
-        step_timeout_s: seconds for anything else.
-        slot_timeout_s: seconds to wait for one of our own slots.
-        retries: further attempts after a refused connection, a 429 or a failed reset; nothing else is ever sent twice.
-        backoff_s: seconds before the first further attempt, give or take a quarter; doubled each time.
-        allow_remote_host: the server may run on another machine.
-        language: of the notices that this client writes: ``plain``, ``en``, ``zh``; ``None``: the server's own.
-
     Raises:
         ConfigError: for any value that makes no sense, or a host that is not this machine and not allowed.
     """
 
-    url: str = "http://127.0.0.1:5700"
-    dialect: str = "shopsim-lease"
-    split_sizes: Mapping[str, int] | None = None
-    manifest: str | None = None
-    slots: int = 20
-    connect_timeout_s: float = 5.0
-    reset_timeout_s: float = 300.0
-    step_timeout_s: float = 60.0
-    slot_timeout_s: float = 600.0
-    retries: int = 4
-    backoff_s: float = 0.5
-    allow_remote_host: bool = False
-    language: str | None = None
+    url: str = option("http://127.0.0.1:5700", "where the server listens")
+    dialect: str = option("shopsim-lease", "how it speaks", choices=DIALECTS)
+    split_sizes: Mapping[str, int] | None = option(
+        None, "split → number of tasks; index ranges in this order, for a server without a manifest"
+    )
+    manifest: str | None = option(None, "file that assigns every task to a split; instead of split_sizes")
+    slots: int = option(20, "most episodes open at once; at least rollout.batch, at most the server's own", "[1, inf)")
+    connect_timeout_s: float = option(5.0, "longest wait for a connection, seconds", "(0, inf)")
+    reset_timeout_s: float = option(300.0, "longest reset, which may queue on the server, seconds", "(0, inf)")
+    step_timeout_s: float = option(60.0, "longest wait for anything else, seconds", "(0, inf)")
+    slot_timeout_s: float = option(600.0, "longest wait for one of our own slots, seconds", "(0, inf)")
+    retries: int = option(4, "further attempts after no connection, a 429 or a failed reset; else none", "[0, inf)")
+    backoff_s: float = option(0.5, "pause before the first of them, seconds; doubled each time", "[0, inf)")
+    allow_remote_host: bool = option(False, "the server may run on another machine")
+    language: str | None = option(None, "of the notices that this client writes: plain, en, zh; null = the server's")
 
     def __post_init__(self) -> None:
-        if self.dialect not in DIALECTS:
-            raise ConfigError(f"unknown env.options.dialect {self.dialect!r}; choose one of {', '.join(DIALECTS)}")
+        check_values(self, "env.options.")
         self._check_url()
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if item.name.endswith("_timeout_s") and not value > 0:
-                raise ConfigError(f"env.options.{item.name} must be positive, got {value}")
-        if self.slots < 1 or self.retries < 0 or self.backoff_s < 0:
-            raise ConfigError(
-                "env.options.slots must be at least 1, retries and backoff_s at least 0; "
-                f"got {self.slots}, {self.retries}, {self.backoff_s}"
-            )
         if self.manifest is not None and self.split_sizes:
             raise ConfigError("env.options.manifest and split_sizes both say which task is in which split; keep one")
         wrong = [f"{split}={size}" for split, size in (self.split_sizes or {}).items() if not _fits(split, size)]

@@ -14,18 +14,28 @@ Actions
     POST /api/shop_agent, ``{"action": A, …}`` → ``{"result": {…}}``; every failure is ``{"result": {"error": text}}``.
 
     reset      {action, idx, if_persona, include_private_goal: false, interaction_mode: "single_turn"}; waits for a slot
-               → `ResetReply`
-    interact   {action, env_idx, lease_id, response: ACTION TEXT} → `StepReply`; an action that the page does not have
+               → {env_idx, lease_id, idx, task_instruction, observation, observation_state, environment_version}, and
+               optional user_persona (text, or an object of sections), observation_version (it may stand inside
+               observation_state), tools (informative; a client offers its own) and message
+    interact   {action, env_idx, lease_id, response: ACTION TEXT} → {env_idx, lease_id, observation,
+               observation_state, action_feedback, reward, done, over, reward_detail, purchase, termination_reason}.
+               action_feedback is {action, valid, reason, message}, reason a feedback code, ``executed`` when valid.
+               Until done, reward_detail and purchase are {}; then reward_detail has r_strict, r_loose, r_success,
+               r_type, r_att, r_option and r_price, reward is its r_strict, and purchase is {asin: id, options: {axis:
+               value}, price: number}. termination_reason is ``purchase``, ``action_limit`` or ``generation_length``,
+               absent while running; over equals done. An action that the page does not have
                leaves it as it is: ``action_feedback.valid`` is false and ``reason`` the feedback code
     terminate  {action, env_idx, lease_id, termination_reason: "action_limit" | "generation_length"}
-               → `StepReply` with done, zero reward in every component, purchase {} and that reason
+               → the same reply with done, zero reward in every component, purchase {} and that reason
     release_one {action, env_idx, lease_id} → {message}
 
     The lease outlives ``done``: only ``release_one`` frees the slot, exactly once. 400: malformed or unknown request,
     or unknown idx. 409: a lease that is stale, released or never given (release_one too). 500: the server failed; a
     reset that fails keeps no lease. ``goal`` may stand beside a final reply (public servers send it there): a client
     drops it, and refuses it anywhere earlier.
-    GET /healthz → `Health`.
+    GET /healthz → {ready, environment_slots, free_slots, tasks, environment_version, observation_version}, and optional
+    primary_reward. environment_version names everything that could change a reward or a page, observation_version the
+    shape of observation_state; valid ``idx`` are 0 … tasks − 1.
 
 ``shopsim-upstream`` (the first public ShopSimulator, port 5000)
     The same route without leases; status 200 always, so only ``result.error`` tells of failures.
@@ -58,11 +68,12 @@ Actions
 
 Extensions, for both served dialects
     GET /manifest → `Manifest`: every task with its split.
-    GET /healthz on ``webshop-agentgym`` → `Health`.
+    GET /healthz on ``webshop-agentgym`` too. language (``plain``, ``en``, ``zh``) names the table of
+    `intraskill.environments.shopworld.strings` that the pages are written in; dialect is the dialect that is spoken.
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal, NotRequired, TypedDict, get_args
+from typing import Literal, NotRequired, TypedDict, get_args
 
 Dialect = Literal["shopsim-lease", "shopsim-upstream", "webshop-agentgym"]
 DIALECTS: tuple[Dialect, ...] = get_args(Dialect)
@@ -81,26 +92,6 @@ INSTRUCTION_LABEL = "Instruction:"
 SHOP_LABEL = "WebShop"
 
 
-class Health(TypedDict):
-    """``GET /healthz``: what a server says about itself.
-
-    ``environment_version`` names everything that could change a reward or a page, ``observation_version`` the shape of
-    `observation_state`; ``tasks`` counts valid ``idx`` values, 0 … tasks − 1. ``language`` (*extension*: ``plain``,
-    ``en``, ``zh``) names the table of `intraskill.environments.shopworld.strings` that the pages are written in;
-    ``dialect`` (*extension*) is the dialect that is spoken.
-    """
-
-    ready: bool
-    environment_slots: int
-    free_slots: int
-    tasks: int
-    environment_version: str
-    observation_version: str
-    primary_reward: NotRequired[str]
-    language: NotRequired[str]
-    dialect: NotRequired[str]
-
-
 class ManifestTask(TypedDict):
     """One task of a manifest; ``features`` are public slices, fixed before any reward."""
 
@@ -116,66 +107,3 @@ class Manifest(TypedDict):
     catalogue: str
     environment_version: str
     tasks: list[ManifestTask]
-
-
-class ActionFeedback(TypedDict):
-    """What became of an action; ``reason`` is a feedback code, ``executed`` when valid. Also ``state.last_action``."""
-
-    action: str
-    valid: bool
-    reason: str
-    message: str
-
-
-class ResetReply(TypedDict):
-    """``shopsim-lease``: the first page of an episode and its lease.
-
-    ``user_persona`` is text or an object of sections, absent or null without one. ``observation_version`` may stand
-    here or inside ``observation_state``. ``tools`` are informative; a client offers its own.
-    """
-
-    env_idx: int
-    lease_id: str
-    idx: int
-    task_instruction: str
-    user_persona: NotRequired[str | Mapping[str, Any] | None]
-    observation: str
-    observation_state: Mapping[str, Any]
-    environment_version: str
-    observation_version: NotRequired[str]
-    tools: NotRequired[list[dict[str, Any]]]
-    message: NotRequired[str]
-
-
-class RewardDetail(TypedDict):
-    """Every component at the end of an episode; further keys are allowed."""
-
-    r_strict: float
-    r_loose: float
-    r_success: float
-    r_type: float
-    r_att: float
-    r_option: float
-    r_price: float
-
-
-class StepReply(TypedDict):
-    """``shopsim-lease``: what one action led to.
-
-    ``reward_detail``, ``purchase`` and ``goal`` are empty until ``done``; ``reward`` is ``reward_detail.r_strict``.
-    ``purchase`` is ``{"asin": id, "options": {axis: value}, "price": number}``. ``over`` equals ``done``.
-    ``termination_reason`` is ``purchase``, ``action_limit`` or ``generation_length``, absent while running.
-    """
-
-    env_idx: int
-    lease_id: str
-    observation: str
-    observation_state: Mapping[str, Any]
-    action_feedback: NotRequired[ActionFeedback]
-    reward: float
-    done: bool
-    over: NotRequired[bool]
-    reward_detail: RewardDetail | dict[str, Any]
-    purchase: Mapping[str, Any]
-    termination_reason: NotRequired[str]
-    message: NotRequired[str]
