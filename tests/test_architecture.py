@@ -16,12 +16,12 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # From the ground up. A module imports from its own package and from those before it, whether at the top, inside a
 # function or for type checkers only.
 ORDER = (
-    *("method", "config", "store", "llm", "environments", "proposers", "rl", "recipes", "editor", "rounds"),
+    *("method", "config", "store", "net", "llm", "environments", "proposers", "rl", "recipes", "editor", "rounds"),
     *("history", "report", "commands", "cli", "__main__"),
 )
 HEAVY = [
     *("torch", "transformers", "peft", "trl", "accelerate", "tokenizers"),
-    *("statsmodels", "scipy", "pandas", "wandb", "matplotlib", "openai"),
+    *("statsmodels", "scipy", "pandas", "wandb", "matplotlib", "httpx"),
 ]
 FORBIDDEN_NAMES = {"utils", "util", "common", "helpers", "helper", "base", "misc", "core", "manager"}
 MAX_ROOT_MODULES = 6

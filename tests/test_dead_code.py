@@ -11,6 +11,7 @@ PACKAGE = ROOT / "src" / "intraskill"
 CALLED_BY_OTHERS = {
     *("do_GET", "do_POST", "log_message", "send_error"),  # http.server
     *("update_conv_state", "update_recurrent_state"),  # transformers' cache layers
+    *("connect_tcp", "start_tls", "get_extra_info"),  # httpcore's network streams
 }
 """Methods that a library calls by name."""
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from intraskill.config.config import RETIRED, Config, check, flatten, options, unflatten
+from intraskill.config.config import RETIRED, Config, check, flatten, unflatten
+from intraskill.config.option import options
 from intraskill.config.overrides import compose
 from intraskill.config.shipped import CONFIGS
 from intraskill.config.suggestions import ALIASES, suggest

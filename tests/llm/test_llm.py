@@ -13,8 +13,8 @@ from llm.faulty_llm import TOKENS_IN, TOKENS_OUT, Reply, error, serving
 from intraskill.config.overrides import compose
 from intraskill.config.proposing import WHERE_AND_HOW_MUCH
 from intraskill.llm.client import BadAnswerError, BudgetError, Endpoint, EndpointError, JsonClient, Limits, parse
-from intraskill.llm.wire import LONGEST_PAUSE_S
 from intraskill.method.errors import ArtifactError, ConfigError
+from intraskill.net.retrying import LONGEST_PAUSE_S
 from intraskill.store.provenance import claim, plan_of
 
 KEY, KEY_ENV = "secret-key-5f3a", "TEST_LLM_KEY"
@@ -176,7 +176,7 @@ def test_the_wait_that_a_server_asks_for_is_kept(tmp_path, header, asked_s):
 
 def test_a_wait_without_measure_is_capped_and_growing_pauses_too(tmp_path, monkeypatch):
     waits = []
-    monkeypatch.setattr("intraskill.llm.wire.time.sleep", waits.append)
+    monkeypatch.setattr("intraskill.net.retrying.time.sleep", waits.append)
     with serving(error(429, "", **{"Retry-After": "86400"}), *[error(503, "")] * 9, GOOD) as server:
         client(server, tmp_path, retries=10, pause_s=1.0).ask(ASK, SCHEMA, read)
     pauses = [wait for wait in waits if wait]
@@ -391,8 +391,8 @@ def test_whoever_watches_sees_the_use_grow(tmp_path):
 
 def test_plain_text_comes_as_it_is_with_its_seed_and_length(tmp_path):
     with serving(Reply("```json\n{}\n``` and", finish="length")) as server:
-        asked = client(server, tmp_path)
-        assert asked.text(ASK, max_tokens=9, seed=4) == "```json\n{}\n``` and"
+        asked = client(server, tmp_path, max_tokens=9)
+        assert asked.text(ASK, seed=4) == "```json\n{}\n``` and"
     assert (server.requests[0]["max_tokens"], server.requests[0]["seed"]) == (9, 4)
     assert "response_format" not in server.requests[0] and asked.usage.outcomes == {"truncated": 1}
 

@@ -6,7 +6,7 @@ import signal
 from collections import Counter
 from contextlib import contextmanager
 
-import openai  # noqa: F401  # once here, not in every forked child
+import httpx  # noqa: F401  # once here, not in every forked child
 import pytest
 import statsmodels.regression.linear_model  # noqa: F401
 from chat_server import answering

@@ -79,7 +79,7 @@ def test_the_model_is_held_to_a_schema_of_its_own(server, tmp_path, stream):
 
 def test_whole_and_streamed_answers_are_the_same(server, tmp_path):
     texts = [
-        client(server, tmp_path / str(stream), stream=stream).text(question("Say hello."), max_tokens=24)
+        client(server, tmp_path / str(stream), stream=stream, max_tokens=24).text(question("Say hello."))
         for stream in (False, True)
     ]
     assert texts[0] == texts[1] != ""
@@ -136,7 +136,7 @@ def test_several_questions_at_once_keep_their_order_and_a_second_run_asks_nothin
 
 def test_a_server_slower_than_the_patience_is_one_error(server, tmp_path):
     with pytest.raises(EndpointError, match=r"no answer within proposer\.timeout_s=0\.3"):
-        client(server, tmp_path, timeout_s=0.3).text(question("Write a long story."), max_tokens=512)
+        client(server, tmp_path, timeout_s=0.3, max_tokens=512).text(question("Write a long story."))
 
 
 @pytest.mark.parametrize(

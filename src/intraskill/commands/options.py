@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from intraskill.commands import Verb, no_overrides
-from intraskill.config.config import Config, options
+from intraskill.config.config import Config
+from intraskill.config.option import options
 from intraskill.config.suggestions import suggest
 
 Entry = tuple[str, str, str]

@@ -8,11 +8,11 @@ an error wherever it comes from. `check` refuses values that are out of range or
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from intraskill.config.learning import DistributedConfig, GrpoConfig, PolicyConfig, RolloutConfig
-from intraskill.config.option import nearest, option
+from intraskill.config.option import check_values, option, options
 from intraskill.config.proposing import EditorConfig, ProposerConfig, contradictions
 from intraskill.method.errors import ConfigError
 from intraskill.method.leakage.index import LeakLimits
@@ -147,16 +147,6 @@ class Config:
     distributed: DistributedConfig = field(default_factory=DistributedConfig)
 
 
-def options(section: Any, prefix: str = "") -> Iterator[tuple[str, Any, dict[str, Any]]]:
-    """Yield dotted name, value and metadata of every leaf of a config instance."""
-    for item in fields(section):
-        value = getattr(section, item.name)
-        if is_dataclass(value):
-            yield from options(value, f"{prefix}{item.name}.")
-        else:
-            yield f"{prefix}{item.name}", value, dict(item.metadata)
-
-
 def flatten(config: Config) -> dict[str, Any]:
     """Return dotted name → value, for plans and comparisons."""
     return {name: value for name, value, _ in options(config)}
@@ -205,22 +195,11 @@ def check(config: Config) -> Config:
     Raises:
         ConfigError: for the first value out of range or in contradiction with another one, in one sentence.
     """
-    for name, value, metadata in options(config):
-        if metadata["choices"] and value not in metadata["choices"]:
-            hint = nearest(str(value), metadata["choices"])
-            raise ConfigError(f"{name}={value} is not one of {', '.join(metadata['choices'])}{hint}")
-        if value is not None and metadata["interval"] and not _inside(float(value), metadata["interval"]):
-            raise ConfigError(f"{name}={value} is outside {metadata['interval']}: {metadata['doc']}")
+    check_values(config)
     for broken, message in _contradictions(config):
         if broken:
             raise ConfigError(message)
     return config
-
-
-def _inside(value: float, interval: str) -> bool:
-    low, high = (float(side) for side in interval[1:-1].split(","))
-    above = value >= low if interval[0] == "[" else value > low
-    return above and (value <= high if interval[-1] == "]" else value < high)
 
 
 def _contradictions(config: Config) -> Iterator[tuple[bool, str]]:

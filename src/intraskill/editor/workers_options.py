@@ -6,8 +6,7 @@ from pathlib import Path
 from string import Template
 from typing import Any, TypeVar
 
-from intraskill.config.config import Config, check
-from intraskill.config.option import nearest
+from intraskill.config.option import check_values, fits, named, there_are
 from intraskill.config.proposing import ProposerConfig
 from intraskill.llm.budget import limits_of
 from intraskill.llm.client import JsonClient
@@ -39,17 +38,16 @@ def read_options(given: Mapping[str, Any], known: Mapping[str, Any], where: str)
     Raises:
         ConfigError: for a name that is no option, or a value of another type.
     """
-    found = dict(known)
+    chosen = dict(known)
     for key, value in given.items():
         if key not in known:
-            hint = nearest(str(key), known) or "."
-            raise ConfigError(f"{where}.{key} is no option{hint} There are: {', '.join(known)}")
+            raise ConfigError(f"{where}.{key} is no option{there_are(str(key), known)}")
         default = known[key]
         kind = type(default)
-        if default is not None and not _fits(value, kind):
+        if default is not None and not fits(value, kind):
             raise ConfigError(f"{where}.{key}={value!r} is {_a(type(value))}; give {_a(kind)}")
-        found[key] = float(value) if kind is float else value
-    return found
+        chosen[key] = float(value) if kind is float else value
+    return chosen
 
 
 def client_of(options: Mapping[str, Any] | None, cache: Path, where: str) -> JsonClient:
@@ -62,10 +60,7 @@ def client_of(options: Mapping[str, Any] | None, cache: Path, where: str) -> Jso
     if lacking := [name for name in ("base_url", "model") if not given[name]]:
         raise ConfigError(f"{where}.{lacking[0]} is missing; name an OpenAI-compatible endpoint and a model")
     settings = ProposerConfig(**given)
-    try:
-        check(Config(proposer=settings))  # options of the same names and ranges
-    except ConfigError as error:
-        raise ConfigError(str(error).replace("proposer.", f"{where}.")) from None
+    check_values(settings, f"{where}.")
     return JsonClient(endpoint_of(settings, where), cache, limits_of(settings, where))
 
 
@@ -129,12 +124,6 @@ def refuse(path: Path, wrong: list[str]) -> None:
         raise ArtifactError(f"{path} holds rows that cannot be used, {offenders(wrong)}; correct or remove them")
 
 
-def _fits(value: object, kind: type) -> bool:
-    if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    return type(value) is kind
-
-
 def _a(kind: type) -> str:
     """Return a type's name with its article."""
-    return f"{'an' if kind.__name__[0] in 'aeiou' else 'a'} {kind.__name__}"
+    return f"{'an' if named(kind)[0] in 'aeiou' else 'a'} {named(kind)}"

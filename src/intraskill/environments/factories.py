@@ -3,11 +3,11 @@
 import importlib
 import inspect
 from collections.abc import Callable, Mapping
-from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from types import NoneType
+from typing import Any, get_type_hints
 
 from intraskill.config.config import RENAMED, EnvConfig
-from intraskill.config.option import nearest
+from intraskill.config.option import fits, members, named, there_are
 from intraskill.environments.protocol import boundary
 from intraskill.method.errors import ConfigError, IntraSkillError
 
@@ -60,9 +60,8 @@ def imported(path: str, own: Mapping[str, str] = OWN, option: str = "env.name") 
         ConfigError: when there is none, whatever its import raises.
     """
     if path not in own and ":" not in path:
-        hint = nearest(path, own) or "."
-        known = f"{', '.join(own)}, or 'package.module:factory'"
-        raise ConfigError(f"{option}={path} is no {option.rpartition('.')[2]}{hint} There are: {known}")
+        known = f"{there_are(path, own)}, or 'package.module:factory'"
+        raise ConfigError(f"{option}={path} is no {option.rpartition('.')[2]}{known}")
     module, _, name = own.get(path, RENAMED.get(path, path)).partition(":")
     problem = f"{option}={path} cannot be imported; use {', '.join(own)} or 'package.module:factory'"
     found: Callable[..., Any] = _guarded(problem, lambda: getattr(importlib.import_module(module), name))
@@ -81,20 +80,20 @@ def _check(
     parameters: Mapping[str, inspect.Parameter], given: Mapping[str, Any], kinds: Mapping[str, Any], name: str
 ) -> None:
     takes = {key: one for key, one in parameters.items() if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)}
-    listed = ", ".join(key for key in takes if key not in ("preset", "seed")) or "none"
     if not any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
         for key in [key for key in given if key not in takes]:
             if key in ("preset", "seed"):
                 raise ConfigError(f"{name} takes no {key}; a factory is called with preset=…, seed=… and env.options")
-            hint = nearest(key, takes) or "."
-            raise ConfigError(f"env.options do not fit {name}: it has no {key!r}{hint} It takes: {listed}")
+            known = there_are(key, [one for one in takes if one not in ("preset", "seed")], "It takes")
+            raise ConfigError(f"env.options do not fit {name}: it has no {key!r}{known}")
     absent = [key for key, one in takes.items() if one.default is one.empty and key not in given]
     if absent:
         raise ConfigError(f"env.options do not fit {name}: set env.options.{absent[0]}=…, it has no default")
     for key, value in given.items():
-        if not _fits(value, kinds.get(key, Any)):
-            wanted = " or ".join(kind.__name__ for kind in _members(kinds[key])).replace("NoneType", "null")
-            raise ConfigError(f"env.options.{key}={value!r} is a {type(value).__name__}, and {name} takes {wanted}")
+        kind = kinds.get(key, Any)  # types other than scalars are the factory's to judge
+        if all(one in _SCALARS for one in members(kind)) and not fits(value, kind):
+            wrong = f"env.options.{key}={value!r} is a {named(type(value))}"
+            raise ConfigError(f"{wrong}, and {name} takes {named(kind)}")
 
 
 def _kinds(factory: Callable[..., Any], parameters: Mapping[str, inspect.Parameter]) -> dict[str, Any]:
@@ -104,15 +103,3 @@ def _kinds(factory: Callable[..., Any], parameters: Mapping[str, inspect.Paramet
         with boundary("annotations"):  # a name may be imported for type checkers only
             found |= get_type_hints(factory.__init__ if inspect.isclass(factory) else factory)
     return found
-
-
-def _members(kind: Any) -> tuple[Any, ...]:
-    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-
-
-def _fits(value: object, kind: Any) -> bool:
-    """Return whether a value is of a scalar type; other types are the factory's to judge."""
-    members = _members(kind)
-    if not all(member in _SCALARS for member in members):
-        return True
-    return type(value) in members or (float in members and type(value) is int)

@@ -10,7 +10,7 @@ from intraskill.llm.cache import Completion
 from intraskill.method.errors import ConfigError, IntraSkillError, counted
 from intraskill.store.usage import Usage
 
-MILLION = 1_000_000
+_MILLION = 1_000_000
 
 
 class BudgetError(IntraSkillError, RuntimeError):
@@ -49,7 +49,7 @@ class Limits:
 
     def cost(self, tokens_in: int, tokens_out: int) -> float:
         """Return the price of so many tokens."""
-        return (tokens_in * self.price_in + tokens_out * self.price_out) / MILLION
+        return (tokens_in * self.price_in + tokens_out * self.price_out) / _MILLION
 
 
 def limits_of(settings: ProposerConfig, section: str = "proposer") -> Limits:

@@ -79,7 +79,7 @@ Item = TypeVar("Item")
 Message = dict[str, str]
 STOPS = (EndpointError, BudgetError)
 """What no question is to blame for: the run stops, and the same command goes on."""
-QUOTED = 2000
+_QUOTED = 2000
 """Characters of a truncated answer that are shown to the model again."""
 
 
@@ -143,7 +143,7 @@ class JsonClient:
             if completion.finish == "length":
                 self._meter.count("truncated")
                 problem = f"it was cut off after {self.endpoint.max_tokens} tokens"
-                shown, order = completion.text[:QUOTED], "Be much shorter, and reply with the whole JSON object only."
+                shown, order = completion.text[:_QUOTED], "Be much shorter, and reply with the whole JSON object only."
             else:
                 try:
                     return self._read(completion.text, read)
@@ -157,12 +157,11 @@ class JsonClient:
         self._meter.count("dropped")
         raise BadAnswerError(f"{model} answered wrongly twice: {problem}")
 
-    def text(self, messages: Sequence[Message], *, max_tokens: int | None = None, seed: int | None = None) -> str:
+    def text(self, messages: Sequence[Message], *, seed: int | None = None) -> str:
         """Return the model's plain answer; one that was cut off is returned as it is, and counted.
 
         Args:
             messages: the conversation.
-            max_tokens: longest answer; the endpoint's own by default.
             seed: for servers that sample with one.
 
         Raises:
@@ -170,7 +169,7 @@ class JsonClient:
             EndpointError: when there is no answer.
             BudgetError: when a limit is reached.
         """
-        completion = self._complete(Question.of(self.endpoint, messages, max_tokens=max_tokens, seed=seed))
+        completion = self._complete(Question.of(self.endpoint, messages, seed=seed))
         self._meter.count("truncated" if completion.finish == "length" else "answered")
         return completion.text
 

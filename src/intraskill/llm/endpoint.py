@@ -1,6 +1,5 @@
 """Where an LLM is asked and what a question is; the key stays in the environment and is read at each use."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,9 +7,6 @@ from urllib.parse import urlsplit
 
 from intraskill.config.proposing import ProposerConfig
 from intraskill.method.errors import ConfigError, IntraSkillError
-
-SHORTEST_SECRET = 8
-"""A shorter key is a dummy such as EMPTY, which may be a word of an answer."""
 
 
 class EndpointError(IntraSkillError, ConnectionError):
@@ -60,23 +56,6 @@ class Endpoint:
     stream: bool = False
     pause_s: float = 0.5
     section: str = "proposer"
-
-    @property
-    def key(self) -> str:
-        """The key; empty without any.
-
-        Raises:
-            EndpointError: when it cannot be sent in a header.
-        """
-        found = os.environ.get(self.api_key_env, "").strip()
-        if not (found.isascii() and (found.isprintable() or not found)):
-            raise EndpointError(f"the variable {self.api_key_env} holds characters that no key has; set it again")
-        return found
-
-    def scrub(self, text: str) -> str:
-        """Return a text without the key, should a server have echoed it."""
-        key = os.environ.get(self.api_key_env, "").strip()
-        return text.replace(key, "…") if len(key) >= SHORTEST_SECRET else text
 
     def check(self) -> None:
         """Look at the address.
@@ -145,12 +124,10 @@ class Question:
         messages: Sequence[Mapping[str, str]],
         *,
         schema: Mapping[str, Any] | None = None,
-        max_tokens: int | None = None,
         seed: int | None = None,
     ) -> "Question":
         """Return a question with an endpoint's settings."""
-        longest = max_tokens or endpoint.max_tokens
-        return cls(endpoint.model, tuple(messages), schema, endpoint.temperature, longest, seed)
+        return cls(endpoint.model, tuple(messages), schema, endpoint.temperature, endpoint.max_tokens, seed)
 
     def key(self) -> dict[str, Any]:
         """Return all that determines the answer, as JSON.

@@ -1,50 +1,25 @@
-"""One question over HTTP: attempts with growing pauses, a cap on what is read, and one clear error without the key."""
+"""One question over HTTP: what is sent, what its reply says, and one clear error without the key."""
 
 import json
 import logging
 import math
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
 
 from intraskill.llm.cache import Completion
 from intraskill.llm.endpoint import Endpoint, EndpointError, Question, QuestionError
 from intraskill.method.errors import counted
-from intraskill.method.randomness import content_hash, uniform
+from intraskill.net.exchange import HttpCall, HttpClient, HttpReply
+from intraskill.net.failures import HttpFailure
+from intraskill.net.retrying import Patience, persist
 
-if TYPE_CHECKING:
-    from openai import OpenAI
-
-LONGEST_PAUSE_S = 60.0
-"""Also of what a server asks for in Retry-After."""
-LEAST_BYTES, BYTES_PER_TOKEN = 1 << 20, 1024
+_LEAST_BYTES, _BYTES_PER_TOKEN = 1 << 20, 1024
 """An answer is read up to so many bytes: a streamed token is about 250, so more is a server that does not stop."""
-ESTIMATED_BYTES_PER_TOKEN = 3
+_ESTIMATED_BYTES_PER_TOKEN = 3
 _TOO_LONG = ("context length", "context_length", "context size", "context window", "maximum context", "too long")
 _FILTERED = ("content_filter", "content management policy")
-
-
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """Why an attempt gave no answer.
-
-    Attributes:
-        text: what happened, without the key.
-        status: HTTP status; 0 without any.
-        passing: whether another attempt may go better.
-        wait_s: pause that the server asks for, seconds.
-    """
-
-    text: str
-    status: int = 0
-    passing: bool = True
-    wait_s: float | None = None
-
-    def says(self, words: tuple[str, ...]) -> bool:
-        """Return whether the server refuses the request (400, 413, 422) with one of these words."""
-        return self.status in (400, 413, 422) and any(word in self.text.lower() for word in words)
 
 
 class Wire:
@@ -55,7 +30,7 @@ class Wire:
         self.endpoint = endpoint
         self._count = count
         self._lock = threading.Lock()
-        self._connection: OpenAI | None = None
+        self._http = HttpClient(endpoint.api_key_env, uses_proxies=True)
         self._structured = endpoint.structured != "off"
         self._limit = "max_tokens"
 
@@ -66,34 +41,27 @@ class Wire:
             QuestionError: when the endpoint will not answer this question.
             EndpointError: when there is no answer.
         """
-        attempt = 0
-        while not isinstance(found := self._adapt(question), Completion):
-            if not found.passing or attempt == self.endpoint.retries:
-                break
-            self._count("retried")
-            time.sleep(self._pause(found, question, attempt))
-            attempt += 1
-        else:
-            return found
-        # Raised here, outside of any handler: an exception of the HTTP client in the chain would carry the request.
-        raise self._error(found, attempt + 1)
+        outcome, attempts = persist(
+            lambda _: self._adapt(question),
+            lambda failure: failure.passing or failure.kind == "protocol",
+            Patience(self.endpoint.retries, first_s=self.endpoint.pause_s),
+            question.key(),
+            retrying=lambda: self._count("retried"),
+        )
+        if isinstance(outcome, HttpFailure):
+            raise self._error(outcome, attempts)
+        return outcome
 
-    def _pause(self, trouble: Trouble, question: Question, attempt: int) -> float:
-        if trouble.wait_s is not None:
-            return min(max(trouble.wait_s, 0.0), LONGEST_PAUSE_S)
-        spread = 0.75 + 0.5 * uniform(0, "pause", content_hash(question.key()), attempt)
-        return min(self.endpoint.pause_s * float(2**attempt), LONGEST_PAUSE_S) * spread
-
-    def _adapt(self, question: Question) -> Completion | Trouble:
+    def _adapt(self, question: Question) -> Completion | HttpFailure:
         """Try once; where the server refuses a field that it need not know, try without it."""
         sent = question.schema is not None and self._structured
-        found = self._try(question, sent)
-        if isinstance(found, Trouble) and self._limit == "max_tokens" and found.says(("max_completion_tokens",)):
+        outcome = self._try(question, sent)
+        if self._limit == "max_tokens" and _says(outcome, ("max_completion_tokens",)):
             self._limit = "max_completion_tokens"
-            found = self._try(question, sent)
-        unknown = isinstance(found, Trouble) and found.status in (400, 422) and not found.says(_TOO_LONG + _FILTERED)
-        if not (unknown and sent and self.endpoint.structured == "auto"):
-            return found
+            outcome = self._try(question, sent)
+        unknown = isinstance(outcome, HttpFailure) and outcome.status in (400, 422)
+        if not (unknown and sent and self.endpoint.structured == "auto") or _says(outcome, _TOO_LONG + _FILTERED):
+            return outcome
         plain = self._try(question, structured=False)
         if isinstance(plain, Completion):
             with self._lock:
@@ -106,29 +74,25 @@ class Wire:
                 )
         return plain
 
-    def _try(self, question: Question, structured: bool) -> Completion | Trouble:
-        import httpx
-        import openai
-
-        client = self._client()
+    def _try(self, question: Question, structured: bool) -> Completion | HttpFailure:
+        asked = self.endpoint
+        call = HttpCall(
+            url=f"{asked.base_url.rstrip('/')}/chat/completions",
+            body=self._body(question, structured),
+            seconds=asked.timeout_s,
+            connect_s=asked.timeout_s,
+            most_bytes=_LEAST_BYTES + _BYTES_PER_TOKEN * question.max_tokens,
+        )
+        reply = self._http.attempt(call)
+        if isinstance(reply, HttpFailure):
+            late = f"no answer within {asked.section}.timeout_s={asked.timeout_s:g}"
+            return replace(reply, text=late) if reply.kind == "timeout" else reply
         try:
-            with client.chat.completions.with_streaming_response.create(**self._body(question, structured)) as reply:
-                lines = self._lines(reply, question.max_tokens)
-                if reply.headers.get("content-type", "").startswith("text/event-stream"):
-                    return self._checked(_streamed(lines), question)
-                return self._checked(_whole(lines), question)
-        except openai.APIStatusError as error:
-            status, text = error.status_code, self.endpoint.scrub(f"HTTP {error.status_code}: {error.message[:300]}")
-            passing = status in (408, 409, 429) or status >= 500
-            return Trouble(text, status, passing, _retry_after(error.response.headers))
-        except (openai.APITimeoutError, httpx.TimeoutException, TimeoutError):
-            return Trouble(f"no answer within {self.endpoint.section}.timeout_s={self.endpoint.timeout_s:g}")
-        except (openai.OpenAIError, httpx.HTTPError, httpx.StreamError) as error:
-            cause = error.__cause__ or error
-            return Trouble(self.endpoint.scrub(f"{type(cause).__name__}: {str(cause)[:200]}"))
+            read = _streamed if reply.kind.startswith("text/event-stream") else _whole
+            return self._checked(read(reply), question)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            text = f"the reply is no chat completion ({type(error).__name__}: {str(error)[:200]})"
-            return Trouble(self.endpoint.scrub(text))
+            words = self._http.scrub(f"{type(error).__name__}: {error}")[:200]
+            return HttpFailure("protocol", f"the reply is no chat completion ({words})")
 
     def _body(self, question: Question, structured: bool) -> dict[str, Any]:
         body: dict[str, Any] = {
@@ -146,82 +110,49 @@ class Wire:
             body["response_format"] = {"type": "json_schema", "json_schema": named}
         return body
 
-    def _lines(self, reply: Any, max_tokens: int) -> Iterator[str]:
-        """Yield the lines of a reply until its end, the deadline or the cap, which is the end of a cut-off answer."""
-        deadline, left, rest = (
-            time.monotonic() + self.endpoint.timeout_s,
-            LEAST_BYTES + BYTES_PER_TOKEN * max_tokens,
-            b"",
-        )
-        for block in reply.iter_bytes():
-            if time.monotonic() > deadline:
-                raise TimeoutError
-            left -= len(block)
-            if left < 0:
-                raise _EndlessError
-            *lines, rest = (rest + block).split(b"\n")
-            for line in lines:
-                yield line.decode()
-        if rest:
-            yield rest.decode()
-
-    def _checked(self, found: Completion, question: Question) -> Completion:
+    def _checked(self, answer: Completion, question: Question) -> Completion:
         """Scrub an answer and fill in the tokens that the endpoint did not count."""
-        text, refusal = self.endpoint.scrub(found.text), self.endpoint.scrub(found.refusal)
-        tokens_in, tokens_out, estimated = found.tokens_in, found.tokens_out, found.tokens_in == 0
+        text, finish, refusal = map(self._http.scrub, (answer.text, answer.finish, answer.refusal))
+        tokens_in, tokens_out, estimated = answer.tokens_in, answer.tokens_out, answer.tokens_in == 0
         if estimated:
             tokens_in = _estimate("".join(message["content"] for message in question.messages))
             tokens_out = _estimate(text + refusal)
-        return Completion(text, found.finish, refusal, tokens_in, tokens_out, estimated)
+        return Completion(text, finish, refusal, tokens_in, tokens_out, estimated)
 
-    def _client(self) -> "OpenAI":
-        with self._lock:
-            if self._connection is None:
-                import httpx
-                from openai import OpenAI
-
-                asked = self.endpoint
-                # A client of httpx, so that what breaks while a reply is read is an error of httpx.
-                http: Any = httpx.Client(timeout=asked.timeout_s)
-                self._connection = OpenAI(
-                    base_url=asked.base_url,
-                    api_key=asked.key or "none",
-                    timeout=asked.timeout_s,
-                    max_retries=0,
-                    http_client=http,
-                )
-            return self._connection
-
-    def _error(self, trouble: Trouble, attempts: int) -> Exception:
+    def _error(self, failure: HttpFailure, attempts: int) -> Exception:
         asked, section = self.endpoint, self.endpoint.section
-        if trouble.says(_FILTERED):
-            return QuestionError("refused", f"{asked.model} refused to answer: {trouble.text}")
-        if trouble.says(_TOO_LONG) or trouble.status == 413:
-            return QuestionError("too_long", f"the question is too long for {asked.model}: {trouble.text}")
+        if failure.kind == "key":
+            return EndpointError(failure.text)
+        if _says(failure, _FILTERED):
+            return QuestionError("refused", f"{asked.model} refused to answer: {failure.text}")
+        if _says(failure, _TOO_LONG) or failure.status == 413:
+            return QuestionError("too_long", f"the question is too long for {asked.model}: {failure.text}")
         remedy = f"check that the server runs, {section}.base_url and {section}.timeout_s"
-        if trouble.status in (401, 403):
+        if failure.status in (401, 403):
             remedy = f"check the key in the variable {asked.api_key_env}"
-        elif trouble.status == 404:
+        elif failure.status == 404:
             remedy = f"check {section}.model and {section}.base_url, which ends before /chat/completions"
-        elif trouble.status in (400, 422):
+        elif failure.status in (400, 422):
             remedy = f"check {section}.structured, {section}.temperature and {section}.stream"
         return EndpointError(
             f"no answer from {asked.model} at {asked.base_url} in {counted(attempts, 'attempt')} (the last: "
-            f"{trouble.text}); {remedy} (the key's variable is {asked.api_key_env}), then run the same command again: "
+            f"{failure.text}); {remedy} (the key's variable is {asked.api_key_env}), then run the same command again: "
             "answers so far are kept"
         )
 
 
-class _EndlessError(Exception):
-    """A reply goes on far beyond the longest answer that was asked for."""
+def _says(outcome: Completion | HttpFailure, words: tuple[str, ...]) -> bool:
+    """Return whether the server refuses the request (400, 413, 422) with one of these words."""
+    if not isinstance(outcome, HttpFailure) or outcome.status not in (400, 413, 422):
+        return False
+    return any(word in str(outcome.data).lower() for word in words)
 
 
-def _whole(lines: Iterator[str]) -> Completion:
+def _whole(reply: HttpReply) -> Completion:
     """Read a reply that comes as one JSON object."""
-    try:
-        data = json.loads("\n".join(lines))
-    except _EndlessError:
+    if reply.cut:
         return Completion("", "length")
+    data = json.loads(reply.body)
     choice, usage = data["choices"], data.get("usage") or {}
     if not choice:
         raise ValueError("it holds no choice")
@@ -230,25 +161,25 @@ def _whole(lines: Iterator[str]) -> Completion:
     return _completion(message.get("content") or "", finish, message.get("refusal") or "", usage)
 
 
-def _streamed(lines: Iterator[str]) -> Completion:
+def _streamed(reply: HttpReply) -> Completion:
     """Put a streamed reply together; one without an end is broken."""
     text, refusal, finish = "", "", ""
     usage: Mapping[str, Any] = {}
-    try:
-        for line in lines:
-            name, _, data = line.strip().partition(":")
-            if name != "data" or data.strip() == "[DONE]":
-                continue
-            chunk = json.loads(data)
-            if chunk.get("error"):
-                raise ValueError(f"the stream ends with {str(chunk['error'])[:100]}")
-            usage = chunk.get("usage") or usage
-            for choice in chunk["choices"][:1]:
-                delta = choice.get("delta") or {}
-                text += delta.get("content") or ""
-                refusal += delta.get("refusal") or ""
-                finish = choice.get("finish_reason") or finish
-    except _EndlessError:
+    lines = reply.body.split(b"\n")
+    for line in lines[:-1] if reply.cut else lines:
+        name, _, data = line.strip().partition(b":")
+        if name != b"data" or data.strip() == b"[DONE]":
+            continue
+        chunk = json.loads(data)
+        if chunk.get("error"):
+            raise ValueError(f"the stream ends with {chunk['error']}")
+        usage = chunk.get("usage") or usage
+        for choice in chunk["choices"][:1]:
+            delta = choice.get("delta") or {}
+            text += delta.get("content") or ""
+            refusal += delta.get("refusal") or ""
+            finish = choice.get("finish_reason") or finish
+    if reply.cut:
         return _completion(text, "length", refusal, {})
     if not finish:
         raise ValueError("the stream ends before the answer does")
@@ -273,14 +204,4 @@ def _count(tokens: Any) -> int:
 
 
 def _estimate(text: str) -> int:
-    return -(-len(text.encode(errors="replace")) // ESTIMATED_BYTES_PER_TOKEN)
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the wait that a server asks for, seconds; a date, which few send, is left to the growing pauses."""
-    for name, scale in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
-        try:
-            return float(headers[name]) * scale
-        except (KeyError, ValueError):
-            continue
-    return None
+    return -(-len(text.encode(errors="replace")) // _ESTIMATED_BYTES_PER_TOKEN)

@@ -7,6 +7,7 @@ from importlib.resources import files
 from string import Template
 from typing import Any, cast, get_args
 
+from intraskill.config.option import fits
 from intraskill.environments.protocol import Environment, language_of
 from intraskill.method.errors import ConfigError
 from intraskill.method.randomness import content_hash
@@ -114,7 +115,7 @@ def checked(data: Any, schema: Mapping[str, Any], where: str = "the answer") -> 
         ValueError: naming the first place that differs.
     """
     kind = schema["type"]
-    if not isinstance(data, _KINDS[kind]) or isinstance(data, bool):
+    if not fits(data, _KINDS[kind]):
         raise ValueError(f"{where} must be a JSON {kind}, got {type(data).__name__}")
     value: Any = data
     if kind == "object":

@@ -1,28 +1,36 @@
-"""One HTTP exchange with a shop server: JSON in, JSON out, and a typed fault for everything else.
+"""Requests to a shop server: JSON in, JSON out, and a typed fault for everything else.
 
 Two rules keep purchases single. A request is sent again only when nothing can have been done by it: its connection
-was refused, or it is a reset. And a connection is used once: a kept one may be closed by the server in the moment a
-purchase is sent, and then nobody can tell whether it happened.
+was refused, the server turned it away (429), or it is a reset. And a connection is used once: a kept one may be closed
+by the server in the moment a purchase is sent, and then nobody can tell whether it happened.
 """
 
 import ipaddress
-import threading
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from intraskill.config.option import check_values, option
 from intraskill.environments.remote.wire import BAD_REQUEST, DIALECTS, STALE_LEASE
 from intraskill.method.errors import ConfigError, EnvironmentFault
 from intraskill.method.tasks import SPLITS
-
-if TYPE_CHECKING:
-    import httpx
-
+from intraskill.net.exchange import HttpCall, HttpClient
+from intraskill.net.failures import TOO_MANY, HttpFailure
+from intraskill.net.retrying import Patience, persist
 
 FaultKind = Literal[
-    "refused", "timeout", "dropped", "stale_lease", "bad_request", "server", "protocol", "version", "leak", "slots"
+    "refused",
+    "busy",
+    "timeout",
+    "dropped",
+    "stale_lease",
+    "bad_request",
+    "server",
+    "protocol",
+    "version",
+    "leak",
+    "slots",
 ]
 
 
@@ -30,10 +38,11 @@ class RemoteFault(EnvironmentFault):
     """A technical failure of a remote shop; its rollout is a fault, never reward 0.
 
     Attributes:
-        kind: ``refused`` (no connection: nothing was sent), ``timeout``, ``dropped`` (the connection broke, and what
-            was sent may have happened), ``stale_lease`` (the server no longer knows the lease), ``bad_request``,
-            ``server`` (it failed by its own account), ``protocol`` (a reply of another shape), ``version`` (it is not
-            the environment that the run started with), ``leak`` (a reply shows an answer), ``slots`` (none came free).
+        kind: ``refused`` (no connection: nothing was sent), ``busy`` (429: the server turns requests away unread),
+            ``timeout``, ``dropped`` (the connection broke, and what was sent may have happened), ``stale_lease`` (the
+            server no longer knows the lease), ``bad_request``, ``server`` (it failed by its own account), ``protocol``
+            (a reply of another shape, or without end), ``version`` (it is not the environment that the run started
+            with), ``leak`` (a reply shows an answer), ``slots`` (none came free).
     """
 
     def __init__(self, kind: FaultKind, message: str) -> None:
@@ -45,52 +54,29 @@ class RemoteFault(EnvironmentFault):
 class RemoteSettings:
     """The options of ``env.name=intraskill.environments.remote.shop:RemoteShop``, beside its ``persona``.
 
-    Attributes:
-        url: where the server listens, such as ``http://127.0.0.1:5700``.
-        dialect: ``shopsim-lease``, ``shopsim-upstream`` or ``webshop-agentgym``.
-        split_sizes: split → number of tasks; index ranges in this order, for a server without a manifest.
-        manifest: file that assigns every task to a split; instead of ``split_sizes``.
-        slots: most episodes open at once; at least ``rollout.batch``, at most the slots of the server.
-        connect_timeout_s: seconds for a connection.
-        reset_timeout_s: seconds for a reset, which may queue on the server.
-        step_timeout_s: seconds for anything else.
-        slot_timeout_s: seconds to wait for one of our own slots.
-        retries: further attempts after a refused connection or a failed reset; nothing else is ever sent twice.
-        backoff_s: seconds before the first further attempt; doubled each time.
-        allow_remote_host: the server may run on another machine.
-        language: of the notices that this client writes: ``plain``, ``en``, ``zh``; ``None``: the server's own.
-
     Raises:
         ConfigError: for any value that makes no sense, or a host that is not this machine and not allowed.
     """
 
-    url: str = "http://127.0.0.1:5700"
-    dialect: str = "shopsim-lease"
-    split_sizes: Mapping[str, int] | None = None
-    manifest: str | None = None
-    slots: int = 20
-    connect_timeout_s: float = 5.0
-    reset_timeout_s: float = 300.0
-    step_timeout_s: float = 60.0
-    slot_timeout_s: float = 600.0
-    retries: int = 4
-    backoff_s: float = 0.5
-    allow_remote_host: bool = False
-    language: str | None = None
+    url: str = option("http://127.0.0.1:5700", "where the server listens")
+    dialect: str = option("shopsim-lease", "how it speaks", choices=DIALECTS)
+    split_sizes: Mapping[str, int] | None = option(
+        None, "split → number of tasks; index ranges in this order, for a server without a manifest"
+    )
+    manifest: str | None = option(None, "file that assigns every task to a split; instead of split_sizes")
+    slots: int = option(20, "most episodes open at once; at least rollout.batch, at most the server's own", "[1, inf)")
+    connect_timeout_s: float = option(5.0, "longest wait for a connection, seconds", "(0, inf)")
+    reset_timeout_s: float = option(300.0, "longest reset, which may queue on the server, seconds", "(0, inf)")
+    step_timeout_s: float = option(60.0, "longest wait for anything else, seconds", "(0, inf)")
+    slot_timeout_s: float = option(600.0, "longest wait for one of our own slots, seconds", "(0, inf)")
+    retries: int = option(4, "further attempts after no connection, a 429 or a failed reset; else none", "[0, inf)")
+    backoff_s: float = option(0.5, "pause before the first of them, seconds; doubled each time", "[0, inf)")
+    allow_remote_host: bool = option(False, "the server may run on another machine")
+    language: str | None = option(None, "of the notices that this client writes: plain, en, zh; null = the server's")
 
     def __post_init__(self) -> None:
-        if self.dialect not in DIALECTS:
-            raise ConfigError(f"unknown env.options.dialect {self.dialect!r}; choose one of {', '.join(DIALECTS)}")
+        check_values(self, "env.options.")
         self._check_url()
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if item.name.endswith("_timeout_s") and not value > 0:
-                raise ConfigError(f"env.options.{item.name} must be positive, got {value}")
-        if self.slots < 1 or self.retries < 0 or self.backoff_s < 0:
-            raise ConfigError(
-                "env.options.slots must be at least 1, retries and backoff_s at least 0; "
-                f"got {self.slots}, {self.retries}, {self.backoff_s}"
-            )
         if self.manifest is not None and self.split_sizes:
             raise ConfigError("env.options.manifest and split_sizes both say which task is in which split; keep one")
         wrong = [f"{split}={size}" for split, size in (self.split_sizes or {}).items() if not _fits(split, size)]
@@ -134,10 +120,11 @@ def _fits(split: str, size: object) -> bool:
     return split in SPLITS and isinstance(size, int) and not isinstance(size, bool) and size >= 0
 
 
-_AGAIN_FOR_A_RESET: frozenset[FaultKind] = frozenset({"refused", "timeout", "dropped", "server"})
-_AGAIN_FOR_ANYTHING: frozenset[FaultKind] = frozenset({"refused"})
+_AGAIN_FOR_ANYTHING: frozenset[FaultKind] = frozenset({"refused", "busy"})
+_AGAIN_FOR_A_RESET: frozenset[FaultKind] = _AGAIN_FOR_ANYTHING | {"timeout", "dropped", "server"}
 _REMEDIES: dict[FaultKind, str] = {
     "refused": "start the server or correct env.options.url",
+    "busy": "ask for less at once (env.options.slots), or raise env.options.retries or backoff_s",
     "timeout": "look at the server's load, or raise env.options.step_timeout_s or reset_timeout_s",
     "dropped": "look at the server's log; the episode is given up, for what was sent may have happened",
     "stale_lease": "the server no longer knows this lease: it restarted or gave the slot away; "
@@ -183,8 +170,8 @@ class Transport:
 
     def __init__(self, settings: RemoteSettings) -> None:
         self._settings = settings
-        self._lock = threading.Lock()
-        self._client: httpx.Client | None = None
+        # A proxy of the surroundings must not stand between this client and a server on the same machine.
+        self._http = HttpClient(keeps_connections=False)
         self._down = False
 
     def send(self, request: Request) -> Any:
@@ -199,22 +186,21 @@ class Transport:
         """
         again = _AGAIN_FOR_A_RESET if request.is_reset else _AGAIN_FOR_ANYTHING
         retries = 0 if request.is_release or self._down else self._settings.retries
-        pause = self._settings.backoff_s
-        for attempt in range(retries + 1):
-            try:
-                self._require_ours(request)
-                found = self._once(request)
-            except RemoteFault as fault:
-                if fault.kind not in again or attempt == retries:
-                    # A release does not wait, so it cannot tell whether waiting is in vain.
-                    self._down = fault.kind == "refused" and (self._down or not request.is_release)
-                    raise
-            else:
-                self._down = False
-                return found
-            time.sleep(pause)
-            pause *= 2
-        raise AssertionError("the last attempt returns or raises")
+        outcome, _ = persist(
+            lambda _: self._once(request),
+            lambda failure: _kind_of(failure) in again,
+            Patience(retries, first_s=self._settings.backoff_s),
+            (request.route, request.body),
+        )
+        if isinstance(outcome, HttpFailure):
+            kind = _kind_of(outcome)
+            # A release does not wait, so it cannot tell whether waiting is in vain.
+            self._down = kind == "refused" and (self._down or not request.is_release)
+            if outcome.kind == "address":
+                raise ConfigError(f"env.options.url={self._settings.url!r} is no address ({outcome.text}); correct it")
+            raise self.fault(kind, request, _problem(outcome))
+        self._down = False
+        return outcome
 
     def offered(self, request: Request) -> Any | None:
         """Return the JSON of an optional route, or ``None`` where the server has no such route."""
@@ -248,62 +234,42 @@ class Transport:
         if request.is_ours is not None and not request.is_ours():
             raise self.fault("stale_lease", request, "the server gave this slot to another episode")
 
-    def _once(self, request: Request) -> Any:
-        import httpx
-
+    def _once(self, request: Request) -> Any | HttpFailure:
+        self._require_ours(request)
         settings = self._settings
-        seconds = settings.reset_timeout_s if request.is_reset else settings.step_timeout_s
-        timeout = httpx.Timeout(seconds, connect=settings.connect_timeout_s, pool=None)
-        method, url = "GET" if request.body is None else "POST", settings.url.rstrip("/") + request.route
-        try:
-            reply = self._http().request(method, url, json=request.body, params=request.params, timeout=timeout)
-        except (httpx.InvalidURL, UnicodeError) as error:
-            raise ConfigError(f"env.options.url={settings.url!r} is no address ({error}); correct it") from error
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise self.fault("refused", request, f"no connection ({error})") from error
-        except httpx.TimeoutException as error:
-            raise self.fault("timeout", request, f"no reply within {seconds:g} s") from error
-        except httpx.RequestError as error:
-            raise self.fault("dropped", request, f"the connection broke ({error})") from error
-        return self._read(request, reply)
-
-    def _read(self, request: Request, reply: "httpx.Response") -> Any:
-        """Return the reply's JSON; its text is never quoted, for it may hold an answer."""
-        status = reply.status_code
-        try:
-            found = reply.json()
-        except ValueError as error:
-            if status < BAD_REQUEST:
-                kind = reply.headers.get("content-type", "no content type")
-                problem = f"status {status}, {len(reply.content)} bytes of {kind}, not JSON"
-                raise self.fault("protocol", request, problem) from error
-            found = None
-        stated = error_of(found)
-        if 300 <= status < BAD_REQUEST:
-            raise self.fault("protocol", request, f"status {status} sends this client elsewhere")
-        if status >= BAD_REQUEST or stated is not None:
-            kind_of = _kind_of(status) if status >= BAD_REQUEST else "server"
-            raise self.fault(kind_of, request, f"status {status}{'' if stated is None else f': {stated}'}")
-        return found
-
-    def _http(self) -> "httpx.Client":
-        import httpx
-
-        with self._lock:
-            if self._client is None:
-                limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-                # A proxy of the surroundings must not stand between this client and a server on the same machine.
-                self._client = httpx.Client(limits=limits, trust_env=False, follow_redirects=False)
-            return self._client
+        call = HttpCall(
+            url=settings.url.rstrip("/") + request.route,
+            body=request.body,
+            params=request.params,
+            seconds=settings.reset_timeout_s if request.is_reset else settings.step_timeout_s,
+            connect_s=settings.connect_timeout_s,
+        )
+        reply = self._http.ask(call)
+        stated = None if isinstance(reply, HttpFailure) else _error_of(reply)
+        return reply if stated is None else HttpFailure("status", "an error with status 200", 200, reply)
 
 
-def _kind_of(status: int) -> FaultKind:
-    if status == STALE_LEASE:
-        return "stale_lease"
-    return "server" if status >= 500 else "bad_request"
+def _kind_of(failure: HttpFailure) -> FaultKind:
+    if failure.kind == "status":
+        if failure.status == STALE_LEASE:
+            return "stale_lease"
+        if failure.status == TOO_MANY:
+            return "busy"
+        return "bad_request" if BAD_REQUEST <= failure.status < 500 else "server"
+    kinds: dict[str, FaultKind] = {"refused": "refused", "timeout": "timeout", "dropped": "dropped"}
+    return kinds.get(failure.kind, "protocol")
 
 
-def error_of(reply: object) -> str | None:
+def _problem(failure: HttpFailure) -> str:
+    """Return what went wrong; a reply is never quoted beyond the error that it states, for it may hold an answer."""
+    if failure.kind == "status":
+        stated = _error_of(failure.data)
+        return f"status {failure.status}{'' if stated is None else f': {stated}'}"
+    words = {"refused": f"no connection ({failure.text})", "dropped": f"the connection broke ({failure.text})"}
+    return words.get(failure.kind, failure.text)
+
+
+def _error_of(reply: object) -> str | None:
     """Return the error that a reply states, at its top or in ``result``, cut to a few words."""
     for place in (reply, reply.get("result") if isinstance(reply, Mapping) else None):
         if isinstance(place, Mapping) and place.get("error"):

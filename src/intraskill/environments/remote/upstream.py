@@ -34,7 +34,7 @@ from intraskill.environments.shopworld.reward import REWARD_PARTS
 from intraskill.environments.shopworld.strings import strings_of
 
 PROFILE = "upstream-random-price"
-OPTIONAL = ("r_option", "r_price")
+_OPTIONAL = ("r_option", "r_price")
 """Components that this server leaves out when a goal does not ask for them."""
 
 
@@ -117,7 +117,7 @@ class _UpstreamChannel:
             return Reply(self._page(reply.get("instruction")))
         if not done:
             return Reply(None, dict.fromkeys(REWARD_PARTS, 0.0), "action_limit")
-        parts = components(reply.get("reward_detail"), self.where, OPTIONAL)
+        parts = components(reply.get("reward_detail"), self.where, _OPTIONAL)
         parts["r_loose"] = unit(reply.get("reward"), "reward", self.where)
         return Reply(None, {name: parts[name] for name in REWARD_PARTS}, PURCHASE)
 

@@ -21,7 +21,7 @@ from intraskill.environments.shopworld.render import render
 from intraskill.environments.shopworld.stock import CONTRACT
 
 Body = Mapping[str, Any]
-FOOTER_PARTS = 2
+_FOOTER_PARTS = 2
 MOST_DIGITS = 18
 
 
@@ -96,7 +96,7 @@ class ServedAgentGym:
     def _page(self, lease: Lease) -> str:
         text = render(state_now(lease), "sep", self._programme.shop.settings.language)
         assert lease.opening is not None
-        return SEP.join([SHOP_LABEL, INSTRUCTION_LABEL, lease.opening.instruction, text.rsplit(SEP, FOOTER_PARTS)[0]])
+        return SEP.join([SHOP_LABEL, INSTRUCTION_LABEL, lease.opening.instruction, text.rsplit(SEP, _FOOTER_PARTS)[0]])
 
 
 def _number(value: object) -> object:

@@ -23,12 +23,12 @@ SERVED_DIALECTS: dict[str, Callable[[Programme], ServedLease | ServedAgentGym]] 
     "shopsim-lease": ServedLease,
     "webshop-agentgym": ServedAgentGym,
 }
-MAX_BODY = 1 << 20
-MOST_DISCARDED = 1 << 26
+_MAX_BODY = 1 << 20
+_MOST_DISCARDED = 1 << 26
 """Bytes of a refused body that are read: a client that is still sending would not read its answer."""
 MOST_DIGITS = 18
-TOO_LARGE, NOT_ALLOWED = 413, 405
-IDLE_S = 60.0
+_TOO_LARGE, _NOT_ALLOWED = 413, 405
+_IDLE_S = 60.0
 _LOG = logging.getLogger(__name__)
 
 
@@ -124,7 +124,7 @@ class _Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     dialect: ServedLease | ServedAgentGym
     protocol_version = "HTTP/1.1"
-    timeout = IDLE_S
+    timeout = _IDLE_S
     disable_nagle_algorithm = True
     wbufsize = -1  # one packet per reply: head and body apart would wait for each other's acknowledgement
 
@@ -143,7 +143,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True  # where the request ends may not be known
         if code == HTTPStatus.NOT_IMPLEMENTED:
             self._discard()
-            code, message = NOT_ALLOWED, f"{self.command} is not served; use GET or POST"
+            code, message = _NOT_ALLOWED, f"{self.command} is not served; use GET or POST"
         words = message or HTTPStatus(code).phrase
         self._send(code, json.dumps(self.dialect.error(words), ensure_ascii=False).encode(errors="replace"))
 
@@ -171,7 +171,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", "application/json; charset=utf-8")
         self.send_header("Content-Length", str(len(payload)))
-        if status == NOT_ALLOWED:
+        if status == _NOT_ALLOWED:
             self.send_header("Allow", "GET, POST")
         if self.close_connection:
             self.send_header("Connection", "close")
@@ -188,10 +188,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _discard(self) -> None:
         """Read what nobody asked for, and close a connection that has more of it, or does not say how much."""
         left = self._length() or 0
-        if left > MOST_DISCARDED or self.headers.get("Transfer-Encoding"):
+        if left > _MOST_DISCARDED or self.headers.get("Transfer-Encoding"):
             self.close_connection = True
-        left = min(left, MOST_DISCARDED)
-        while left > 0 and (read := len(self.rfile.read(min(left, MAX_BODY)))):
+        left = min(left, _MOST_DISCARDED)
+        while left > 0 and (read := len(self.rfile.read(min(left, _MAX_BODY)))):
             left -= read
 
     def _body(self) -> dict[str, Any]:
@@ -199,10 +199,10 @@ class _Handler(BaseHTTPRequestHandler):
         if length is None:
             self.close_connection = True
             raise RequestRefusal(BAD_REQUEST, "a POST states its length: Content-Length must be a number")
-        if length > MAX_BODY:
+        if length > _MAX_BODY:
             self.close_connection = True
             self._discard()
-            raise RequestRefusal(TOO_LARGE, f"the body has {length} bytes, and {MAX_BODY} are the most")
+            raise RequestRefusal(_TOO_LARGE, f"the body has {length} bytes, and {_MAX_BODY} are the most")
         try:
             found = json.loads(self.rfile.read(length) or b"{}")
         except (ValueError, RecursionError) as error:

@@ -1,22 +1,21 @@
 """Sampling from vLLM servers on this or other machines: data parallel, adapters swapped by name, restarts survived."""
 
-import os
 import tempfile
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from intraskill.config.learning import TESTED_VERSION, RolloutConfig
 from intraskill.method.errors import ConfigError, EngineError, offenders
+from intraskill.net.exchange import HttpCall, HttpClient
+from intraskill.net.failures import HttpFailure
+from intraskill.net.retrying import Patience, persist
 from intraskill.rl.engines.stateless import ActionRequest, StatelessConversations, generation_of
 from intraskill.rl.engines.weight_sync import EngineProbe, HotSwap, ServedVersion
 from intraskill.rl.policy import Generation, Policy
-
-if TYPE_CHECKING:
-    import httpx
 
 
 def completion_body(model: str, request: ActionRequest, temperature: float) -> dict[str, Any]:
@@ -118,19 +117,8 @@ def base_model_of(reply: Any, wanted: str, max_context: int, where: str) -> str:
     return str(fitting[0]["id"])
 
 
-def reason_of(reply: Any) -> str:
-    """Return the error message of a reply in one line, cut to a few words."""
-    stated: Any = reply
-    for key in ("error", "message"):
-        if isinstance(stated, Mapping) and key in stated:
-            stated = stated[key]
-    if isinstance(reply, Mapping) and "detail" in reply:
-        stated = reply["detail"]
-    return " ".join(str(stated).split())[:300]
-
-
-FIRST_PAUSE_S, LONGEST_PAUSE_S, CONNECT_S = 0.1, 5.0, 10.0
-_PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
+_CONNECT_S = 10.0
+_PATIENCE = Patience(first_s=0.1, longest_s=5.0)
 
 
 class ForgottenModel(Exception):
@@ -148,8 +136,8 @@ class VllmClient:
     def __init__(self, url: str, rollout: RolloutConfig) -> None:
         self.url = url.rstrip("/").removesuffix("/v1")
         self.rollout, self.settings = rollout, rollout.vllm
-        self._lock = threading.Lock()
-        self._http: httpx.Client | None = None
+        # A proxy of the surroundings must not stand between this client and a server of the same cluster.
+        self._http = HttpClient(self.settings.api_key_env)
 
     @property
     def name(self) -> str:
@@ -163,10 +151,10 @@ class VllmClient:
             ConfigError: when it is not the server that the run expects.
             EngineError: when it cannot be reached, or answers like something else.
         """
-        version = self._send("GET", "/version")
-        found = str(version.get("version", "")) if isinstance(version, Mapping) else ""
-        check_version(found, self.settings.version, self.name)
-        models = self._send("GET", "/v1/models")
+        stated = self._listed("/version")
+        version = str(stated.get("version", "")) if isinstance(stated, Mapping) else ""
+        check_version(version, self.settings.version, self.name)
+        models = self._listed("/v1/models")
         return base_model_of(models, self.settings.served_model, self.rollout.max_context, self.name)
 
     def load(self, version: ServedVersion) -> None:
@@ -176,32 +164,27 @@ class VllmClient:
             ConfigError: when it takes no adapters.
             EngineError: when it cannot load this one.
         """
-        body = {"lora_name": version.name, "lora_path": str(version.directory)}
-        try:
-            self._send("POST", "/v1/load_lora_adapter", body)
-        except _Refused as refused:
-            if "already been loaded" in refused.reason:  # the reply to an earlier attempt was lost
-                return
-            if refused.status in (404, 405) and version.name not in refused.reason:
-                raise ConfigError(
-                    f"{self.name} takes no adapters at run time; start it with --enable-lora and "
-                    "VLLM_ALLOW_RUNTIME_LORA_UPDATING=True"
-                ) from None
-            if "lora" in refused.reason.lower() and "enable" in refused.reason.lower():
-                raise ConfigError(f"{self.name} has no LoRA ({refused.reason}); start it with --enable-lora") from None
-            raise EngineError(
-                f"{self.name} cannot load {version.directory}: {refused.reason}; the directory "
-                "(rollout.vllm.adapter_dir) must be readable there under the same path, the model must be that of "
-                "policy.path, and --max-lora-rank at least policy.lora_rank"
-            ) from None
+        refused = self._send("/v1/load_lora_adapter", {"lora_name": version.name, "lora_path": str(version.directory)})
+        if not isinstance(refused, HttpFailure) or "already been loaded" in refused.reason:
+            return  # already loaded: the reply to an earlier attempt was lost
+        if refused.status in (404, 405) and version.name not in refused.reason:
+            raise ConfigError(
+                f"{self.name} takes no adapters at run time; start it with --enable-lora and "
+                "VLLM_ALLOW_RUNTIME_LORA_UPDATING=True"
+            )
+        if "lora" in refused.reason.lower() and "enable" in refused.reason.lower():
+            raise ConfigError(f"{self.name} has no LoRA ({refused.reason}); start it with --enable-lora")
+        raise EngineError(
+            f"{self.name} cannot load {version.directory}: {refused.reason}; the directory "
+            "(rollout.vllm.adapter_dir) must be readable there under the same path, the model must be that of "
+            "policy.path, and --max-lora-rank at least policy.lora_rank"
+        )
 
     def unload(self, version: ServedVersion) -> None:
         """Let the server forget an adapter; one that it does not know is forgotten already."""
-        try:
-            self._send("POST", "/v1/unload_lora_adapter", {"lora_name": version.name})
-        except _Refused as refused:
-            if refused.status != 404:
-                raise EngineError(f"{self.name} cannot unload {version.name}: {refused.reason}") from None
+        refused = self._send("/v1/unload_lora_adapter", {"lora_name": version.name})
+        if isinstance(refused, HttpFailure) and refused.status != 404:
+            raise EngineError(f"{self.name} cannot unload {version.name}: {refused.reason}")
 
     def complete(self, model: str, request: ActionRequest) -> Generation:
         """Sample one action.
@@ -211,90 +194,66 @@ class VllmClient:
             ConfigError: when the context does not fit.
             EngineError: when the server refuses, or breaks for longer than ``patience_s``.
         """
-        body = completion_body(model, request, self.rollout.temperature)
-        try:
-            reply = self._send("POST", "/v1/completions", body)
-        except _Refused as refused:
-            if refused.status == 404 and model in refused.reason:
-                raise ForgottenModel from None
-            if "context length" in refused.reason or "max_model_len" in refused.reason:
-                raise ConfigError(
-                    f"{self.name} has no room for {len(request.prompt_ids)} + {request.max_new_tokens} tokens "
-                    f"({refused.reason}); lower rollout.max_context or raise its --max-model-len"
-                ) from None
-            raise EngineError(f"{self.name} refuses an action: {refused.reason}") from None
-        return read_completion(reply, request, self.name)
+        reply = self._send("/v1/completions", completion_body(model, request, self.rollout.temperature))
+        if not isinstance(reply, HttpFailure):
+            return read_completion(reply, request, self.name)
+        if reply.status == 404 and model in reply.reason:
+            raise ForgottenModel
+        if "context length" in reply.reason or "max_model_len" in reply.reason:
+            raise ConfigError(
+                f"{self.name} has no room for {len(request.prompt_ids)} + {request.max_new_tokens} tokens "
+                f"({reply.reason}); lower rollout.max_context or raise its --max-model-len"
+            )
+        raise EngineError(f"{self.name} refuses an action: {reply.reason}")
 
     def close(self) -> None:
         """Drop all connections."""
-        if self._http is not None:
-            self._http.close()
+        self._http.close()
 
-    def _send(self, method: str, route: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Send until there is an answer, or until patience ends."""
-        deadline, pause = time.monotonic() + self.settings.patience_s, FIRST_PAUSE_S
-        while True:
-            try:
-                return self._once(method, route, body, deadline - time.monotonic())
-            except _Passing as failure:
-                if time.monotonic() + pause > deadline:
-                    raise EngineError(
-                        f"{self.name} gave no answer within rollout.vllm.patience_s={self.settings.patience_s:g} "
-                        f"({failure}); start it, look at its log, or correct rollout.vllm.urls, and run again"
-                    ) from failure
-            time.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE_S)
+    def _listed(self, route: str) -> Any:
+        """Return what the server says about itself."""
+        reply = self._send(route)
+        if isinstance(reply, HttpFailure):
+            raise EngineError(
+                f"{self.name} does not answer {route} as vLLM does ({reply.text}); is it vLLM {TESTED_VERSION}? "
+                "Correct rollout.vllm.urls"
+            )
+        return reply
 
-    def _once(self, method: str, route: str, body: Mapping[str, Any] | None, seconds: float) -> Any:
-        import httpx
-
-        timeout = httpx.Timeout(max(seconds, FIRST_PAUSE_S), connect=min(CONNECT_S, max(seconds, 1.0)), pool=None)
-        try:
-            reply = self._connections().request(method, self.url + route, json=body, timeout=timeout)
-        except httpx.InvalidURL as error:
-            raise ConfigError(f"rollout.vllm.urls: {self.url} is no address ({error})") from error
-        except httpx.UnsupportedProtocol as error:
-            raise ConfigError(f"rollout.vllm.urls: {self.url} must begin with http:// or https://") from error
-        except httpx.TransportError as error:
-            raise _Passing(f"{type(error).__name__}: {error}") from error
-        if reply.status_code in (401, 403):
-            raise ConfigError(f"{self.name} refuses the key; put it into the variable {self.settings.api_key_env}")
-        try:
-            found = reply.json() if reply.content else {}
-        except ValueError:
-            found = reply.text
+    def _send(self, route: str, body: Mapping[str, Any] | None = None) -> Any | HttpFailure:
+        """Send until the server answers or refuses, or until patience ends."""
+        patience = replace(_PATIENCE, total_s=self.settings.patience_s)
         # vLLM answers 500 to an adapter that it cannot load; asking again would not change that.
-        if reply.status_code in _PASSING and not (reply.status_code == 500 and "lora" in route):
-            raise _Passing(f"status {reply.status_code}: {reason_of(found)}")
-        if not reply.is_success:
-            raise _Refused(reply.status_code, reason_of(found))
-        return found
+        lasting = 500 if "lora" in route else None
 
-    def _connections(self) -> "httpx.Client":
-        import httpx
+        def again(failure: HttpFailure) -> bool:
+            return failure.passing and failure.status != lasting
 
-        with self._lock:
-            if self._http is None:
-                key = os.environ.get(self.settings.api_key_env, "")
-                self._http = httpx.Client(
-                    headers={"Authorization": f"Bearer {key}"} if key else {},
-                    limits=httpx.Limits(max_connections=self.rollout.batch),
-                    # A proxy of the surroundings must not stand between this client and a server of the same cluster.
-                    trust_env=False,
-                )
-            return self._http
+        reply, _ = persist(lambda seconds: self._once(route, body, seconds), again, patience, (self.url, route, body))
+        if not isinstance(reply, HttpFailure):
+            return reply
+        if reply.kind == "address":
+            raise ConfigError(
+                f"rollout.vllm.urls: {self.url} is no address ({reply.text}); it must begin with http:// or https://"
+            )
+        if reply.kind == "key":
+            raise ConfigError(reply.text)
+        if reply.status in (401, 403):
+            raise ConfigError(f"{self.name} refuses the key; put it into the variable {self.settings.api_key_env}")
+        if again(reply):
+            raise EngineError(
+                f"{self.name} gave no answer within rollout.vllm.patience_s={self.settings.patience_s:g} "
+                f"({reply.text}); start it, look at its log, or correct rollout.vllm.urls, and run again"
+            )
+        return reply
 
-
-class _Passing(Exception):
-    """A failure that may be gone at the next attempt."""
-
-
-class _Refused(Exception):
-    """The server understood and refuses; asking again changes nothing."""
-
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(f"status {status}: {reason}")
-        self.status, self.reason = status, reason
+    def _once(self, route: str, body: Mapping[str, Any] | None, seconds: float) -> Any | HttpFailure:
+        seconds = max(seconds, _PATIENCE.first_s)
+        call = HttpCall(url=self.url + route, body=body, seconds=seconds, connect_s=_CONNECT_S)
+        if "lora" not in route:
+            return self._http.ask(call)
+        reply = self._http.attempt(call)  # vLLM confirms these in words
+        return reply if isinstance(reply, HttpFailure) else {}
 
 
 _RESTARTS = 5
