@@ -11,9 +11,9 @@ from collections import Counter
 from pathlib import Path
 
 ROUND = (
-    *("rounds/loop", "rounds/run", "rounds/training", "rounds/review", "rounds/gate/run", "rounds/gate/plan"),
-    *("rounds/gate/assess", "rounds/arms", "method/curriculum/contexts", "method/curriculum/exposure"),
-    *("method/curriculum/frontier", "method/gate/decision"),
+    *("rounds/loop", "rounds/run", "rounds/training", "rounds/arms", "rounds/review", "proposers/trace2skill"),
+    *("rounds/gate/run", "rounds/gate/plan", "rounds/gate/assess"),
+    *("method/curriculum/contexts", "method/curriculum/frontier", "method/curriculum/exposure"),
 )
 """The stages of one round, in the order in which they are called, and what they decide by."""
 

@@ -17,7 +17,7 @@ from intraskill.report.gate import LOOKED, paragraphs
 from intraskill.report.summary import summarise
 from intraskill.report.tables import report
 from intraskill.rounds.evaluate import find_source
-from intraskill.rounds.gate.assess import noise_band
+from intraskill.rounds.gate.findings import noise_band
 from intraskill.rounds.gate.standalone import validate
 from intraskill.rounds.loop import run
 from intraskill.rounds.setup import bench

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from intraskill.rounds.gate.assess import Findings, Validation, chunk_table, noise_band
+from intraskill.rounds.gate.assess import Validation
+from intraskill.rounds.gate.findings import Findings, chunk_table, noise_band
 from intraskill.store.run_directory import full_disk_is_one_error
 
 Row = Mapping[str, Any]

@@ -15,8 +15,9 @@ from intraskill.method.gate.intervals import Interval
 from intraskill.method.gate.power import smallest_effect
 from intraskill.report.forest import name_of, verdict_words, write_forest
 from intraskill.report.tables import LOOKED, console, interval
-from intraskill.rounds.gate.assess import Findings, Validation, chunk_table, noise_band, sides, slice_rows
-from intraskill.rounds.gate.plan import words as power_words
+from intraskill.rounds.gate.assess import Validation, slice_rows
+from intraskill.rounds.gate.findings import Findings, chunk_table, noise_band, sides
+from intraskill.rounds.gate.outlook import words as power_words
 from intraskill.rounds.gate.ranking import Ranking, ranking_rows
 from intraskill.store.artifacts import GATE_WORDS
 from intraskill.store.records import to_json
@@ -43,7 +44,7 @@ def write_summary(directory: Path, found: Validation, findings: Findings, remark
     Args:
         directory: where.
         found: the gate.
-        findings: from `intraskill.rounds.gate.assess.find`.
+        findings: from `intraskill.rounds.gate.findings.find`.
         remarks: sentences for its end, such as where the bare run is from.
     """
     parts = [f"**{head}.** {text}" for head, text in paragraphs(found, findings)]
@@ -264,7 +265,7 @@ def print_gate(found: Validation, findings: Findings, directory: Path, remarks: 
 
     Args:
         found: the gate.
-        findings: from `intraskill.rounds.gate.assess.find`.
+        findings: from `intraskill.rounds.gate.findings.find`.
         directory: where its files are.
         remarks: sentences for the end, such as where the bare run is from.
     """

@@ -19,8 +19,9 @@ from intraskill.method.skill.skill import Skill, parse_skill
 from intraskill.report.summary import summarise
 from intraskill.report.tables import chunks_table, remeasured_table
 from intraskill.rounds.earlier_rounds import earlier_bare, earlier_contributions, last_noise, query_count
-from intraskill.rounds.gate.plan import gate_facts, outlook
-from intraskill.rounds.gate.run import sequential_rule
+from intraskill.rounds.gate.outlook import outlook
+from intraskill.rounds.gate.plan import gate_facts
+from intraskill.rounds.gate.sequential import sequential_rule
 from intraskill.rounds.loop import cold_start, run
 from intraskill.rounds.setup import assemble, bench
 from intraskill.rounds.sizes import check_planned_power, check_sizes

@@ -32,7 +32,7 @@ from intraskill.report.forest import draw, write_forest
 from intraskill.report.gate import paragraphs
 from intraskill.rounds.earlier_rounds import last_noise, read_noise
 from intraskill.rounds.evaluate import Source, find_source, skill_of
-from intraskill.rounds.gate.assess import chunk_table, find
+from intraskill.rounds.gate.findings import chunk_table, find
 from intraskill.rounds.gate.pairs_file import read_pairs
 from intraskill.rounds.gate.plan import gate_facts
 from intraskill.rounds.gate.ranking import validate_ranking

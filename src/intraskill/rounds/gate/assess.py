@@ -3,25 +3,26 @@
 `assess` and `find` read nothing but what a gate recorded; the gate, its refit and its report share them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from intraskill.config.config import ESTIMATORS
 from intraskill.method.errors import NoVariationError, RankDeficientError
 from intraskill.method.gate.decision import Decision, decide
-from intraskill.method.gate.diagnostics.additivity import AdditivityGap, additivity_gap
-from intraskill.method.gate.diagnostics.interactions import InteractionScreen, screen_interactions
+from intraskill.method.gate.designs import Masks
 from intraskill.method.gate.diagnostics.placebo import EmpiricalNull, empirical_null
 from intraskill.method.gate.diagnostics.slices import SliceReport, fit_slices
 from intraskill.method.gate.estimators import Estimator, fit
 from intraskill.method.gate.intervals import Interval
-from intraskill.method.gate.pairs import Pairs, Scored
-from intraskill.method.gate.power import GatePlan, gate_sigma
+from intraskill.method.gate.pairs import Pairs, Scored, pair
 from intraskill.method.gate.regression import Contributions
 from intraskill.method.gate.shrinkage import Posterior, shrink
-from intraskill.method.skill.skill import ChunkId, Skill, Visible
-from intraskill.rounds.gate.plan import GateFacts, outlook
+from intraskill.method.rollouts import Rollout
+from intraskill.method.skill.skill import BARE, ChunkId, Skill, Visible
+from intraskill.rounds.arms import score
+from intraskill.rounds.gate.plan import GateFacts
+from intraskill.rounds.run import Run
 from intraskill.store.contents import ChunkRow
 from intraskill.store.records import to_json
 
@@ -155,145 +156,6 @@ class Validation:
         return self.assessment.decision
 
 
-@dataclass(frozen=True, eq=False)
-class Findings:
-    """Answers that need the pairs.
-
-    Attributes:
-        sigma: SD of R − B around C β, scaled to one rollout in each arm; ``None`` for an empty pool.
-        power: what a gate of this size and spread can see; ``None`` when nothing can be said.
-        additivity: Σβ̂ against the measured effect of the whole skill; ``None`` without a full arm.
-        screen: pairs of chunks that seem to change one another's effect.
-    """
-
-    sigma: float | None = None
-    power: GatePlan | None = None
-    additivity: AdditivityGap | None = None
-    screen: InteractionScreen | None = None
-
-
-def find(validation: Validation) -> Findings:
-    """Answer everything that the pairs of a gate allow; what they do not allow stays ``None``."""
-    pairs, facts = validation.pairs, validation.facts
-    if not pairs.chunk_ids:
-        return Findings()
-    published = validation.assessment.beside.get("paired_ols", validation.contributions)
-    if published.estimator != "paired_ols":
-        return Findings()
-    sigma = gate_sigma(published.residual_sd, facts.design.bare_replicates)
-    tasks = len(set(pairs.task_ids))
-    return Findings(
-        sigma=sigma,
-        power=outlook(facts, tasks, sigma, pairs.correlation),
-        additivity=_additivity(validation),
-        screen=_screen(validation),
-    )
-
-
-def _additivity(validation: Validation) -> AdditivityGap | None:
-    """Compare with the full arm; only a skill that was fixed before the masks were scored may be summed."""
-    paired = set(validation.pairs.task_ids)
-    full = [scored for scored in validation.full if scored.task_id in paired and scored.fault is None]
-    if len({scored.task_id for scored in full}) < 2 or validation.shown != frozenset(validation.facts.skill.ids):
-        return None
-    return additivity_gap(validation.pairs, full, validation.shown)
-
-
-def _screen(validation: Validation) -> InteractionScreen | None:
-    try:
-        return screen_interactions(validation.pairs, seed=validation.facts.seed)
-    except (RankDeficientError, NoVariationError):
-        return None
-
-
-def sides(contributions: Contributions) -> dict[str, tuple[ChunkId, ...]]:
-    """Sort chunks by their 95 % interval: it lies above 0, below 0, or holds 0."""
-    columns = zip(contributions.chunk_ids, contributions.low_J, contributions.high_J, strict=True)
-    by_side: dict[str, list[ChunkId]] = {"helps": [], "hurts": [], "unclear": []}
-    for chunk_id, low, high in columns:
-        by_side["helps" if low > 0.0 else "hurts" if high < 0.0 else "unclear"].append(chunk_id)
-    return {side: tuple(chunk_ids) for side, chunk_ids in by_side.items()}
-
-
-def noise_band(null: EmpiricalNull) -> float:
-    """Return how far from 0 a contribution still looks like noise, reward units.
-
-    Twice the spread of the placebos, or of what their standard errors expect if that is more: one or two placebos may
-    happen to lie close to 0.
-    """
-    return 2.0 * max(null.spread, null.expected)
-
-
-def chunk_table(validation: Validation) -> list[dict[str, Any]]:
-    """Return one row per chunk and placebo: every number, the verdict and its reason."""
-    titles = {chunk.id: chunk.title for chunk in validation.facts.columns.chunks}
-    incumbents, shrunk = set(validation.facts.skill.ids), validation.assessment.shrunk
-    rows: list[dict[str, Any]] = []
-    for chunk_id, numbers in _numbers(validation.contributions).items():
-        value, spread, probability = shrunk[chunk_id]
-        beside = {
-            f"{name}_{column}": _numbers(other)[chunk_id][column]
-            for name, other in validation.assessment.beside.items()
-            for column in ("beta", "se")
-        }
-        rows.append(
-            {
-                "id": chunk_id,
-                "title": titles[chunk_id],
-                "kind": "chunk" if chunk_id in incumbents else "candidate",
-                **numbers,
-                "shrunk": value,
-                "shrunk_sd": spread,
-                "probability": probability,
-                **beside,
-                "kept": chunk_id in validation.decision.kept,
-                "verdict": str(validation.decision.fates[chunk_id]),
-                "reason": validation.decision.reasons[chunk_id],
-            }
-        )
-    for chunk_id, numbers in _numbers(validation.assessment.placebos).items():
-        reason = "a placebo: neutral text, measured to see what noise looks like"
-        row: dict[str, Any] = {"id": chunk_id, "title": titles[chunk_id], "kind": "placebo", **numbers}
-        rows.append(row | {"kept": False, "verdict": "placebo", "reason": reason})
-    return rows
-
-
-def _numbers(contributions: Contributions | None) -> dict[ChunkId, dict[str, float]]:
-    if contributions is None:
-        return {}
-    names = {"visible": "visible_J", "beta": "beta_J", "se": "se_J", "low": "low_J", "high": "high_J"}
-    columns = {name: getattr(contributions, attribute).tolist() for name, attribute in names.items()}
-    return {
-        chunk_id: {name: column[j] for name, column in columns.items()}
-        for j, chunk_id in enumerate(contributions.chunk_ids)
-    }
-
-
-def findings_json(validation: Validation, findings: Findings) -> Mapping[str, Any]:
-    """Return ``gate.json``: rewards, power, placebos and additivity as data."""
-    power, screen = findings.power, findings.screen
-    return {
-        "estimator": validation.facts.gate.estimator,
-        "policy": validation.facts.gate.policy,
-        "pairs": len(validation.pairs.task_ids),
-        "tasks": len(set(validation.pairs.task_ids)),
-        "r_free": to_json(validation.r_free),
-        "r_pair": to_json(validation.r_pair),
-        "gap": to_json(validation.gap),
-        "kept": list(validation.decision.kept),
-        "sides": to_json(sides(validation.contributions)),
-        "sigma": findings.sigma,
-        "smallest_effect": power.smallest_effect if power else None,
-        "useless_passes": power.outlooks[0].useless_passes if power else None,
-        "useless_stays": power.outlooks[0].useless_stays if power else None,
-        "placebos": to_json(validation.assessment.null),
-        "additivity": to_json(findings.additivity),
-        "impossible": dict(validation.assessment.impossible),
-        "interaction_warnings": [list(pair) for pair in screen.warnings] if screen else [],
-        "excluded_tasks": list(validation.excluded),
-    }
-
-
 def contributions_json(assessment: Assessment, pairs: Pairs, excluded: list[str]) -> dict[str, Any]:
     """Return ``contributions.json``: the record that decides, then what stands beside it."""
     content: dict[str, Any] = to_json(assessment.contributions)
@@ -366,3 +228,19 @@ def chunk_rows(
             }
         )
     return rows
+
+
+def paired(
+    run: Run, facts: GateFacts, masks: Masks, bare: Sequence[Rollout], masked: Sequence[Rollout]
+) -> tuple[Pairs, list[str]]:
+    """Pair the arms; tasks with a rollout whose every attempt faulted leave both arms and are reported."""
+    faulted = sorted({rollout.task_id for rollout in (*bare, *masked) if rollout.fault is not None})
+    number, conditions = facts.design.bare_replicates, run.learner.conditions
+    if not facts.columns.chunks:  # the bare run is its own masked run
+        masks = dict.fromkeys(masks, (BARE,) * number)
+    kept = {task_id: visible for task_id, visible in masks.items() if task_id not in faulted}
+    arms = [
+        score((rollout for rollout in arm if rollout.task_id in kept), conditions, "skill_validation")
+        for arm in (bare, masked)
+    ]
+    return pair(arms[0], arms[1], kept, facts.columns.ids, bare_replicates=number), faulted

@@ -20,19 +20,13 @@ from intraskill.method.skill.skill import Skill
 from intraskill.method.tasks import Task
 from intraskill.rounds.earlier_rounds import gate_rewards, query_count
 from intraskill.rounds.evaluate import Source, at_directory
-from intraskill.rounds.gate.assess import (
-    Findings,
-    Validation,
-    chunk_table,
-    contributions_json,
-    find,
-    findings_json,
-    slice_rows,
-)
+from intraskill.rounds.gate.assess import Validation, contributions_json, slice_rows
 from intraskill.rounds.gate.bare_reuse import BareRun, Wanted, dependence, take_bare_run
+from intraskill.rounds.gate.findings import Findings, chunk_table, find, findings_json
+from intraskill.rounds.gate.outlook import check_power
 from intraskill.rounds.gate.pairs_file import read_pairs, write_pairs
-from intraskill.rounds.gate.plan import GateFacts, check_power, facts_json, gate_facts, with_slices, write_masks
-from intraskill.rounds.gate.run import bare_episodes, validate_skill, write_verdict
+from intraskill.rounds.gate.plan import GateFacts, bare_episodes, facts_json, gate_facts, with_slices, write_masks
+from intraskill.rounds.gate.run import validate_skill, write_verdict
 from intraskill.rounds.run import Run
 from intraskill.rounds.sizes import check_gate_tasks
 from intraskill.store.artifacts import CONTEXT, CONTRIBUTIONS_TABLE, GATE, MASKS, PAIRS, SLICES_TABLE
@@ -53,7 +47,7 @@ def _write_outputs(
     Args:
         directory: where.
         found: the gate.
-        findings: from `intraskill.rounds.gate.assess.find`.
+        findings: from `intraskill.rounds.gate.findings.find`.
         tasks: with their public features, for ``pairs.parquet``; ``None`` writes none, as after a refit.
         further: other keys of ``gate.json``.
     """
