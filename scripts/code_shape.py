@@ -36,7 +36,9 @@ def dependencies(root: Path) -> set[tuple[str, str]]:
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 names = []
                 if isinstance(node, ast.ImportFrom) and node.module:
-                    names = [node.module] if node.module != "intraskill" else [f"intraskill.{a.name}" for a in node.names]
+                    names = (
+                        [node.module] if node.module != "intraskill" else [f"intraskill.{a.name}" for a in node.names]
+                    )
                 elif isinstance(node, ast.Import):
                     names = [alias.name for alias in node.names]
                 others = {name.split(".")[1] for name in names if name.startswith("intraskill.")}

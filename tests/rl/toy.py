@@ -32,7 +32,11 @@ TEMPLATE = """{%- for message in messages %}
 {%- for tool in tools or [] %}{{- '\n' + (tool | tojson) }}{%- endfor %}{{- '<|im_end|>\n' }}
 {%- elif message.role == 'tool' %}
 {{- '<|im_start|>user\n<tool_response>\n' + message.content + '\n</tool_response><|im_end|>\n' }}
-{%- else %}{{- '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' }}{%- endif %}
+{%- else %}{{- '<|im_start|>' + message.role + '\n' + message.content }}
+{%- for call in message.tool_calls or [] %}
+{%- set f = call.function %}
+{{- '<tool_call>\n{"name": "' + f.name + '", "arguments": ' + (f.arguments | tojson) + '}\n</tool_call>' }}
+{%- endfor %}{{- '<|im_end|>\n' }}{%- endif %}
 {%- endfor %}
 {%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}{%- endif %}"""
 
