@@ -356,6 +356,13 @@ def test_doctor_says_what_is_here_and_what_is_missing(capsys, tmp_path):
     assert status == 1 and "NO  policy.path=/absent" in out
 
 
+def test_doctor_shows_the_form_of_calls_that_the_policys_template_teaches(capsys, tmp_path):
+    _, out, _ = said(capsys, "doctor", f"run_dir={tmp_path}")
+    assert 'ok  actions are read as Hermes JSON, for example <tool_call> {"name": "search"' in out
+    _, out, _ = said(capsys, "doctor", "+exp=planted", f"run_dir={tmp_path}")
+    assert "actions are read as" not in out, "a planted world has no template"
+
+
 @pytest.mark.parametrize(
     ("address", "key", "status", "line"),
     [

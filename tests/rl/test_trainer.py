@@ -299,3 +299,9 @@ def test_two_workers_roll_out_and_learn_like_one(model_dir: Path, lora: LoraSett
     untouched = learner(model_dir, lora)
     before = torch.cat([p.detach().flatten() for p in untouched.policy.trainable().values()])
     assert not torch.allclose(states[1][1], before, rtol=GRADIENT_TOLERANCE, atol=1e-5)
+
+
+def test_variables_of_the_chat_template_come_from_the_config_and_are_a_condition(model_dir: Path) -> None:
+    plain, thinking = learner(model_dir), learner(model_dir, template_options={"enable_thinking": False})
+    assert plain.conditions["prompt"] != thinking.conditions["prompt"]
+    assert plain.conditions["prompt"] == learner(model_dir, template_options={}).conditions["prompt"]

@@ -36,7 +36,11 @@ TEMPLATE = """{%- for message in messages %}
 {%- for tool in tools or [] %}{{- '\n' + (tool | tojson) }}{%- endfor %}{{- '<|im_end|>\n' }}
 {%- elif message.role == 'tool' %}
 {{- '<|im_start|>user\n<tool_response>\n' + message.content + '\n</tool_response><|im_end|>\n' }}
-{%- else %}{{- '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' }}{%- endif %}
+{%- else %}{{- '<|im_start|>' + message.role + '\n' + message.content }}
+{%- for call in message.tool_calls or [] %}
+{%- set f = call.function %}
+{{- '<tool_call>\n{"name": "' + f.name + '", "arguments": ' + (f.arguments | tojson) + '}\n</tool_call>' }}
+{%- endfor %}{{- '<|im_end|>\n' }}{%- endif %}
 {%- endfor %}
 {%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}{%- endif %}"""
 
@@ -99,10 +103,12 @@ class CountingWorld:
 
 
 def config_of(**options: Any) -> Config:
-    """A config with some options set, each in the section that declares it: grpo, rollout, or the whole."""
+    """A config with some options set, each in the section that declares it: policy, grpo, rollout, or the whole."""
     config = Config()
     for name, value in options.items():
-        (owner,) = [section for section in (config, config.grpo, config.rollout) if hasattr(section, name)]
+        (owner,) = [
+            section for section in (config, config.policy, config.grpo, config.rollout) if hasattr(section, name)
+        ]
         setattr(owner, name, value)
     return config
 

@@ -19,6 +19,7 @@ class PolicyConfig:
     lora_targets: list[str] = option(["all-linear"], "module names that get an adapter")
     dtype: str = option("float32", "number type of the weights", choices=("float32", "bfloat16"))
     device: str = option("auto", "auto, cpu, cuda, cuda:0, …")
+    template_options: dict[str, Any] = option({}, "variables of the chat template, such as {enable_thinking: false}")
 
 
 TESTED_VERSION = "0.31"

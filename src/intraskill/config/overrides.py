@@ -8,7 +8,7 @@ from intraskill.config.shipped import CONFIGS
 from intraskill.config.suggestions import did_you_mean
 from intraskill.method.errors import ConfigError
 
-MAPPINGS = ("env.options", "editor.options", "rollout.vllm.options")
+MAPPINGS = ("env.options", "editor.options", "rollout.vllm.options", "policy.template_options")
 """Options that hold whatever a factory or an engine takes."""
 DEFAULT_EXPERIMENT = "quickstart"
 

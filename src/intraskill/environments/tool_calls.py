@@ -7,7 +7,9 @@
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 _CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
 
@@ -21,9 +23,38 @@ class ToolCall:
 
 
 def write_call(name: str, parameter: str, argument: str) -> str:
+    """Return the text of one call with one argument."""
+    return write_arguments(name, {parameter: argument})
+
+
+def write_arguments(name: str, arguments: Mapping[str, Any]) -> str:
     """Return the text of one call."""
-    body = json.dumps({"name": name, "arguments": {parameter: argument}}, ensure_ascii=False)
+    body = json.dumps({"name": name, "arguments": dict(arguments)}, ensure_ascii=False)
     return f"<tool_call>\n{body}\n</tool_call>"
+
+
+def without_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return pairs as a dict.
+
+    Raises:
+        ValueError: for a key that stands twice.
+    """
+    if len({key for key, _ in pairs}) != len(pairs):
+        raise ValueError("a key stands twice")
+    return dict(pairs)
+
+
+def read_json(text: str) -> Any:
+    """Return a JSON value.
+
+    Raises:
+        ValueError: for what is no JSON, for a key that stands twice, and for numbers that are not finite.
+    """
+
+    def refuse(constant: str) -> Any:
+        raise ValueError(f"{constant} is no JSON number")
+
+    return json.loads(text, object_pairs_hook=without_duplicates, parse_constant=refuse)
 
 
 def read_call(text: str, parameters: dict[str, str]) -> ToolCall | str:
@@ -39,7 +70,7 @@ def read_call(text: str, parameters: dict[str, str]) -> ToolCall | str:
     if not bodies:
         return "invalid_format"
     try:
-        call = json.loads(bodies[0])
+        call = read_json(bodies[0])
         name, argument = call["name"], call["arguments"][parameters[call["name"]]]
         str.encode(argument)  # JSON can escape half a character, which no file would take
     except (ValueError, KeyError, TypeError, RecursionError):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from intraskill.config.config import Config
 from intraskill.editor.trained import trained_editor
+from intraskill.environments.protocol import own_learner, system_of
 from intraskill.method.errors import IntraSkillError
 from intraskill.rl.distributed.launch import described, launched
 from intraskill.rl.start import policy_directory
@@ -26,7 +27,8 @@ def examine(config: Config) -> list[Finding]:
     for package in VERSIONED:
         installed = version_of(package)
         found.append((installed is not None, f"{package} {installed or 'is missing: run make setup'}"))
-    found += [_torch(config), _processes(config), _policy(config), _environment(config), _disk(config)]
+    found += [_torch(config), _processes(config), _policy(config), _environment(config)]
+    found += [*_calls(config), _disk(config)]
     if config.rollout.engine == "vllm":
         found.append(_importable("vllm"))
     elif config.rollout.engine == "vllm_server":
@@ -94,6 +96,25 @@ def _environment(config: Config) -> Finding:
     except IntraSkillError as error:
         return False, str(error)
     return True, f"environment {config.env.name}: {counts} tasks"
+
+
+def _calls(config: Config) -> list[Finding]:
+    """How the policy's chat template has actions written, with one example: what a run reads as an action."""
+    from transformers import AutoTokenizer
+
+    from intraskill.rl.chat import ChatCodec
+
+    try:
+        environment = environment_of(config)
+        if own_learner(environment) is not None:
+            return []
+        tokenizer = AutoTokenizer.from_pretrained(policy_directory(config.policy.path), local_files_only=True)
+        variables = config.policy.template_options
+        codec = ChatCodec(tokenizer, environment.tools, system=system_of(environment), options=variables)
+    except (IntraSkillError, OSError, ValueError) as error:
+        return [(False, f"chat template: {error}")]
+    told = "" if codec.teaches else ", which the system message explains"
+    return [(True, f"actions are read as {codec.form.name}{told}, for example {' '.join(codec.example.split())}")]
 
 
 def _disk(config: Config) -> Finding:

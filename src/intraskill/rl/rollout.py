@@ -156,7 +156,11 @@ def _act(live: _Live, generation: Generation, codec: ChatCodec, *, last: bool) -
     live.logprobs += generation.logprobs
     action = codec.decode(generation.token_ids)
     before = live.state
-    answer = live.call(lambda session: session.step(action)) if generation.stopped else live.stop("generation_length")
+    answer = (
+        live.call(lambda session: session.step(codec.action_of(action)))
+        if generation.stopped
+        else live.stop("generation_length")
+    )
     if answer is None:
         return
     page = str(before.get("page_type", ""))

@@ -308,7 +308,8 @@ class TorchLearner:
         if longest is not None and rollout.max_context > longest:
             raise ConfigError(f"rollout.max_context={rollout.max_context} exceeds the model's {longest} positions")
         self.policy, self.env, self.rollout = policy, env, rollout
-        self.codec = ChatCodec(policy.tokenizer, env.tools, system=system_of(env))
+        variables = config.policy.template_options
+        self.codec = ChatCodec(policy.tokenizer, env.tools, system=system_of(env), options=variables)
         self.engine = engine or TorchEngine(
             policy,
             stop_id=self.codec.stop_id,
