@@ -65,7 +65,7 @@ def compile_streams(run: EditorRun, streams: Sequence[Stream], log: PartialLog |
     Raises:
         ArtifactError: when the log is of another editor or other evidence.
     """
-    by = pass_identity(run, streams)
+    by = _pass_identity(run, streams)
     kept = [] if log is None else log.keep(2**62)
     if any(row["by"] != by for row in kept):
         raise ArtifactError(
@@ -92,7 +92,7 @@ def compile_streams(run: EditorRun, streams: Sequence[Stream], log: PartialLog |
     return [Compiled(stream.id, chains[stream.id].skill, tuple(rows[stream.id])) for stream in streams]
 
 
-def pass_identity(run: EditorRun, streams: Sequence[Stream]) -> str:
+def _pass_identity(run: EditorRun, streams: Sequence[Stream]) -> str:
     """Return a hash of everything that decides what a pass answers."""
     editor, learner = run.config.editor, run.learner
     parts = [(s.id, s.skill.hash, [(u.id, u.text, [c.id for c in u.drafts]) for u in s.units]) for s in streams]

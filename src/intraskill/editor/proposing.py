@@ -180,13 +180,13 @@ def editor_proposer(config: Config, drafter: Proposer) -> EditorProposer:
     def load() -> Editor:
         trained = trained_editor(str(proposer.editor))
         wanted = trained.takes_drafts if proposer.drafts is None else proposer.drafts
-        return load_editor(trained, config, drafter if wanted else None)
+        return _load_editor(trained, config, drafter if wanted else None)
 
     proposer = config.proposer
     return EditorProposer(f"skill_alpha:{Path(str(proposer.editor)).name}", load, config.seed, proposer.max_calls)
 
 
-def load_editor(trained: TrainedEditor, config: Config, drafter: Proposer | None) -> Editor:
+def _load_editor(trained: TrainedEditor, config: Config, drafter: Proposer | None) -> Editor:
     """Load an editor for a run: its prompts are those of its training, device and temperature those of the run.
 
     It samples in this process with the torch engine, whatever it was trained with.

@@ -48,7 +48,7 @@ def synthetic_traces(config: Config, number: int, *, careless: float, root: Path
             f"the right edits of editor.domain={config.editor.domain} are not known; give editor sft a "
             "--traces FILE of your own"
         )
-    size = codec_and_size(config, editor_environment(config, workbench.domain.secrets))[1]
+    size = _codec_and_size(config, editor_environment(config, workbench.domain.secrets))[1]
     found = islice(_traces(config, workbench, size, careless), number)
     return [(one.state.prompt, one.answer) for one in found]
 
@@ -78,7 +78,7 @@ def _traces(config: Config, workbench: Workbench, size: PromptSize, careless: fl
         tour += 1
 
 
-def codec_and_size(config: Config, environment: EditorEnvironment) -> tuple[Any, PromptSize]:
+def _codec_and_size(config: Config, environment: EditorEnvironment) -> tuple[Any, PromptSize]:
     """Return the chat codec of ``policy.path`` for an environment, and how long its prompts are; loads no weights."""
     from transformers import AutoTokenizer
 
@@ -126,4 +126,4 @@ def _pair(_: str, row: Any) -> Pair:
 
 def codec_of(config: Config) -> Any:
     """Return the chat codec of ``policy.path`` for this config's editor."""
-    return codec_and_size(config, editor_environment(config, Secrets()))[0]
+    return _codec_and_size(config, editor_environment(config, Secrets()))[0]

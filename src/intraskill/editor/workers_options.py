@@ -21,9 +21,9 @@ _OF_ANALYSTS = {
     *("name", "max_candidates", "stay_away_rounds", "max_calls", "max_decisions", "language"),
     *("editor", "drafts"),
 }
-ENDPOINT = {name: value for name, value in dataclasses.asdict(ProposerConfig()).items() if name not in _OF_ANALYSTS} | {
-    "base_url": ""
-}
+_ENDPOINT = {
+    name: value for name, value in dataclasses.asdict(ProposerConfig()).items() if name not in _OF_ANALYSTS
+} | {"base_url": ""}
 """Options of an endpoint and its budget: the options of ``proposer`` that have the same name, without an address."""
 
 
@@ -56,7 +56,7 @@ def client_of(options: Mapping[str, Any] | None, cache: Path, where: str) -> Jso
     Raises:
         ConfigError: for an option that is none or out of range, or no address or model.
     """
-    given = read_options(options or {}, ENDPOINT, where)
+    given = read_options(options or {}, _ENDPOINT, where)
     if lacking := [name for name in ("base_url", "model") if not given[name]]:
         raise ConfigError(f"{where}.{lacking[0]} is missing; name an OpenAI-compatible endpoint and a model")
     settings = ProposerConfig(**given)

@@ -67,13 +67,13 @@ class SkillDiff:
 def diff_versions(history: History, old: Version, new: Version) -> SkillDiff:
     """Compare two versions of one run by what became of what, in either direction."""
     if old.round_index <= new.round_index:
-        return _diff(old.skill, new.skill, ancestors(history, old, new))
-    forward = ancestors(history, new, old)
+        return _diff(old.skill, new.skill, _ancestors(history, old, new))
+    forward = _ancestors(history, new, old)
     backward = {i: frozenset(later for later, made_from in forward.items() if i in made_from) for i in new.skill.ids}
     return _diff(old.skill, new.skill, backward)
 
 
-def ancestors(history: History, old: Version, new: Version) -> dict[ChunkId, frozenset[ChunkId]]:
+def _ancestors(history: History, old: Version, new: Version) -> dict[ChunkId, frozenset[ChunkId]]:
     """Return, for every chunk of the later version, the chunks of the earlier one that it was made from, or is."""
     reached: dict[ChunkId, frozenset[ChunkId]] = {i: frozenset((i,)) for i in old.skill.ids}
     for one in history.until(new)[len(history.until(old)) :]:

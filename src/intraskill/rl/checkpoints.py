@@ -21,7 +21,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from intraskill.method.errors import CheckpointError, offenders
 from intraskill.store.run_directory import file_hash
 
-FORMAT = "intraskill-checkpoint-1"
+_FORMAT = "intraskill-checkpoint-1"
 SHARDED = "intraskill-checkpoint-sharded-1"
 MANIFEST = "manifest.json"
 _WEIGHTS = "weights.safetensors"
@@ -69,7 +69,7 @@ def save_checkpoint(
     for name, tensors in files.items():
         save_file({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}, directory / name)
         _flush(directory / name)
-    write_manifest(directory, {"format": FORMAT, **facts}, {name: file_hash(directory / name) for name in files})
+    write_manifest(directory, {"format": _FORMAT, **facts}, {name: file_hash(directory / name) for name in files})
 
 
 def write_manifest(directory: Path, facts: Mapping[str, Any], files: Mapping[str, str]) -> None:
@@ -164,9 +164,9 @@ def _manifest(directory: Path) -> dict[str, Any]:
         raise CheckpointError(f"{path} is missing: {directory} is no finished checkpoint") from error
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from error
-    known = isinstance(manifest, dict) and manifest.get("format") in (FORMAT, SHARDED)
-    if not known or (manifest["format"] == FORMAT and set(manifest.get("files", ())) != {_WEIGHTS, _OPTIMIZER}):
-        raise CheckpointError(f"{path} is no manifest of format {FORMAT} or {SHARDED}")
+    known = isinstance(manifest, dict) and manifest.get("format") in (_FORMAT, SHARDED)
+    if not known or (manifest["format"] == _FORMAT and set(manifest.get("files", ())) != {_WEIGHTS, _OPTIMIZER}):
+        raise CheckpointError(f"{path} is no manifest of format {_FORMAT} or {SHARDED}")
     facts: dict[str, Any] = manifest
     return facts
 

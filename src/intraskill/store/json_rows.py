@@ -30,7 +30,7 @@ def rows_of(text: str) -> list[Any]:
     return rows
 
 
-def value_of(text: str) -> Any:
+def _value_of(text: str) -> Any:
     """Return one JSON value, without what no record can hold: NaN, an infinity, half a surrogate pair.
 
     Raises:
@@ -63,14 +63,14 @@ def each_row(text: str, read: Callable[[str, Any], T]) -> tuple[list[T], list[st
     named = [(f"line {i}", line) for i, line in enumerate(lines_of(text), 1) if line.strip()]
     if text.lstrip().startswith("["):
         try:
-            named = [(f"entry {i}", json.dumps(row)) for i, row in enumerate(value_of(text), 1)]
+            named = [(f"entry {i}", json.dumps(row)) for i, row in enumerate(_value_of(text), 1)]
         except ValueError as error:
             return [], [f"the JSON array: {error}"]
     read_rows: list[T] = []
     wrong: list[str] = []
     for name, line in named:
         try:
-            read_rows.append(read(name, value_of(line)))
+            read_rows.append(read(name, _value_of(line)))
         except (ValueError, IntraSkillError) as error:
             wrong.append(f"{name}: {error}")
     return read_rows, wrong

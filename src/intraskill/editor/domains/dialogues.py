@@ -65,7 +65,7 @@ class DialogueVerifier:
             BudgetError: when a limit is reached.
         """
         task: DialogueTask = query.facts["task"]
-        if unmet(task, answer.facts):
+        if _unmet(task, answer.facts):
             return 0.0
         if "NL_ASSERTION" not in task.checks or not task.assertions:
             return 1.0
@@ -74,7 +74,7 @@ class DialogueVerifier:
         return float(all(one.met for one in self.judge.judge(task.request, answer.text, rubric)))
 
 
-def unmet(task: DialogueTask, facts: Mapping[str, Any]) -> list[str]:
+def _unmet(task: DialogueTask, facts: Mapping[str, Any]) -> list[str]:
     """Return in words which checks fail, those of a judge left out."""
     said = " ".join(text for who, text in facts["said"] if who == "agent").lower().replace(",", "")
     called = facts["calls"]
@@ -101,7 +101,7 @@ class Debriefed:
     def __call__(self, client: JsonClient, job: Job) -> Answer:
         """Hold the conversation of one job."""
         answer = self.talk(client, job)
-        words = "; ".join(unmet(job.query.facts["task"], answer.facts)) or "executed"
+        words = "; ".join(_unmet(job.query.facts["task"], answer.facts)) or "executed"
         last = {"page": "end", "action": "the conversation is over", "feedback": words}
         return Answer(answer.text, {**answer.facts, "turns": [*answer.facts["turns"], last]})
 

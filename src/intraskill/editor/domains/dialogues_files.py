@@ -120,7 +120,7 @@ def _of_file(path: Path) -> ModuleType:
 
 
 CHECKS = ("DB", "COMMUNICATE", "ACTION", "NL_ASSERTION")
-DEFAULT = ("DB", "COMMUNICATE")
+_DEFAULT = ("DB", "COMMUNICATE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ def _task(row: Mapping[str, Any], database: Database, toolkit: Toolkit) -> Dialo
     scenario, criteria = _part(row, "user_scenario"), _part(row, "evaluation_criteria")
     if not scenario or not criteria:
         raise ValueError("user_scenario and evaluation_criteria are needed")
-    checks = tuple(criteria.get("reward_basis") or DEFAULT)
+    checks = tuple(criteria.get("reward_basis") or _DEFAULT)
     if unknown := [name for name in checks if name not in CHECKS]:
         raise ValueError(f"reward_basis has {unknown[0]!r}, which is not offered; there are {', '.join(CHECKS)}")
     if criteria.get("env_assertions"):

@@ -24,7 +24,7 @@ from intraskill.method.randomness import content_hash
 from intraskill.method.skill.skill import Skill
 
 OWN = {"id", "document", "document_file", "document_id", "question", "rubrics", "metadata"}
-CHAT = {"messages", "rubrics", "metadata", "id"}
+_CHAT = {"messages", "rubrics", "metadata", "id"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def _own(row: Mapping[str, Any], folder: Path) -> Asked:
 
 
 def _chat(row: Mapping[str, Any]) -> Asked:
-    _only(row, CHAT)
+    _only(row, _CHAT)
     metadata, messages = row.get("metadata") or {}, row["messages"]
     if not isinstance(metadata, Mapping):
         raise ValueError(f"metadata must be an object, got {type(metadata).__name__}")

@@ -86,11 +86,11 @@ def _catalogue() -> dict[str, PlantedRule]:
 
 
 CONDITIONS = ("missing", "vague", "harmful", "clash", "fine")
-FEEDBACK = {"missing": "missed", "vague": "unclear", "harmful": "misled", "clash": "clash", "fine": "slip"}
+_FEEDBACK = {"missing": "missed", "vague": "unclear", "harmful": "misled", "clash": "clash", "fine": "slip"}
 WORTH: dict[Quality, float] = {"general": 0.6, "vague": 0.2, "narrow": 0.6, "harmful": -0.13}
 BASE, CLASH, CLUTTER, ROOM = 0.15, 0.4, 0.02, 6
 LEAST, MOST = 0.02, 0.98
-WRONG_FEEDBACK = 1 / 8
+_WRONG_FEEDBACK = 1 / 8
 PREAMBLE = "Rules."
 
 
@@ -222,9 +222,9 @@ class EditingWorld:
         query = f"world-{self.number}/{topic}/{case}/{number}"
         if self.draw("outcome", number) < success(self.skill, topic, case):
             return Unit(query, "experience", f"Task: buy by {topic} {case}.\nReward: 1", ())
-        code = FEEDBACK[self.conditions[topic]]
-        if self.draw("wrong", number) < WRONG_FEEDBACK:
-            code = self.pick(sorted(FEEDBACK.values()), "code", number)
+        code = _FEEDBACK[self.conditions[topic]]
+        if self.draw("wrong", number) < _WRONG_FEEDBACK:
+            code = self.pick(sorted(_FEEDBACK.values()), "code", number)
         text = f"Task: buy by {topic} {case}.\n1. choose {topic} -> {code}\nReward: 0"
         more = [
             f"world-{self.number}/{topic}/{self.pick(CASES, 'anchor', number, k)}/{number}-{k}"

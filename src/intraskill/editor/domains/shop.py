@@ -43,10 +43,10 @@ from intraskill.rl.start import policy_directory
 from intraskill.store.artifacts import EPISODES
 
 WHERE = "editor.options"
-WORKER = "tiny"
+_WORKER = "tiny"
 WORLDS = 50
 """Worlds 0 to 49 are for learning, 50 to 99 for evaluation; the tiny policy's own training used 101 to 106."""
-VALUED = 96
+_VALUED = 96
 """Tasks on which the scripted shopper is asked what a skill is worth."""
 
 
@@ -160,7 +160,7 @@ class ShopDomain:
             raise SplitError(f"{stream_id!r} is no stream of this shop; its streams are {offenders(list(self._plans))}")
         preset, world = self.options.preset, self._plans[stream_id].world
         known = tasks_of(preset, world, ANCHORS)
-        tasks = tuple(known[name].id for name in shuffled(known, world, "valued")[:VALUED])
+        tasks = tuple(known[name].id for name in shuffled(known, world, "valued")[:_VALUED])
         return lambda skill: shopper_reward(preset, world, tasks, self.options.part, rules_of(skill))
 
     def query(self, query_id: str) -> Query:
@@ -245,7 +245,7 @@ def shop(config: Config, root: Path) -> Workbench:
     """
     known = dataclasses.asdict(ShopOptions())
     options = ShopOptions(**read_options(config.editor.options, known, WHERE))
-    directory = policy_directory(WORKER)
+    directory = policy_directory(_WORKER)
     worker = ShopWorker(directory, options.preset, options.temperature, config.threads, config.workers)
     episodes = Episodes(worker, EPISODES.path(root))
     return Workbench(ShopDomain(options, evidence_limits(config), episodes), worker, ShopVerifier(options.part))

@@ -19,7 +19,7 @@ from intraskill.recipes.tiny_policy import shop
 
 PREAMBLE = "# Shopping skill"
 HARMFUL_RATE, USELESS_RATE = 0.5, 0.5
-DECOYS = (("negated", 0.3), ("harmful", 0.2), ("useless", 0.2))
+_DECOYS = (("negated", 0.3), ("harmful", 0.2), ("useless", 0.2))
 """What may stand beside a true draft, and how often; the rest of the time nothing does."""
 
 
@@ -43,7 +43,7 @@ def drafts(mechanism: str, seed: int, held_out: bool) -> tuple[Chunk, ...]:
     draw = Draw(seed)
     written = [draw_chunk(mechanism, draw, held_out)]
     level = draw.uniform()
-    for kind, share in DECOYS:
+    for kind, share in _DECOYS:
         if 0 <= level < share:
             written.append(_decoy(kind, mechanism, draw, held_out))
         level -= share

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from intraskill.rl.engines.torch_engine import TorchEngine
 
 
-PAGE_SIZE = 4
-ALIKE = ("axes", "soft")
+_PAGE_SIZE = 4
+_ALIKE = ("axes", "soft")
 """Features that a failed task and its anchors share: how many options there are, how much only the profile tells."""
 EVIDENCE: Split = "train"
 ANCHORS: Split = "skill_validation"
@@ -38,7 +38,7 @@ PROBES: Split = "test"
 @lru_cache(maxsize=4)
 def plain_shop(preset: str, world: int) -> ShopWorld:
     """Return a shop as the tiny policy can read it; built once."""
-    return ShopWorld(preset, world, language="plain", page_size=PAGE_SIZE)
+    return ShopWorld(preset, world, language="plain", page_size=_PAGE_SIZE)
 
 
 @lru_cache(maxsize=16)
@@ -73,11 +73,11 @@ def anchors_like(preset: str, world: int, query_id: str, count: int, *where: Add
 
 
 def _kind(task: Task) -> tuple[str, ...]:
-    return tuple(task.features[name] for name in ALIKE)
+    return tuple(task.features[name] for name in _ALIKE)
 
 
 ATTEMPTS = 2
-EPISODE_BATCH = 256
+_EPISODE_BATCH = 256
 """Episodes between two writes: what a killed run loses at most."""
 Key = tuple[str, str, int, str]
 
@@ -108,8 +108,8 @@ class Episodes:
         faults: list[str] = []
         for _ in range(ATTEMPTS):
             missing = [job for job in jobs if self._key(job) not in known]
-            for start in range(0, len(missing), EPISODE_BATCH):
-                faults += self._play(missing[start : start + EPISODE_BATCH], known, log)
+            for start in range(0, len(missing), _EPISODE_BATCH):
+                faults += self._play(missing[start : start + _EPISODE_BATCH], known, log)
         if jobs and not any(self._key(job) in known for job in jobs):
             raise NothingToLearnError(
                 f"none of {counted(len(jobs), 'episode')} for evidence has a reward, first: {faults[0]}; mend that "
@@ -168,7 +168,7 @@ class ShopWorker:
     def version(self) -> str:
         """Hash of weights, texts, pages and limits; how many episodes run at once changes nothing but rounding."""
         files = [file_hash(self.directory / name) for name in _FILES]
-        limits = (self.temperature, PAGE_SIZE, MAX_TURNS, MAX_NEW_TOKENS, MAX_CONTEXT)
+        limits = (self.temperature, _PAGE_SIZE, MAX_TURNS, MAX_NEW_TOKENS, MAX_CONTEXT)
         return content_hash("shop-worker-1", files, self.preset, limits)
 
     def answer(self, jobs: Sequence[Job]) -> list[Answer]:

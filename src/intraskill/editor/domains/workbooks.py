@@ -29,8 +29,8 @@ from intraskill.method.randomness import content_hash
 from intraskill.store.artifacts import ATTEMPTS
 from intraskill.store.run_directory import file_hash
 
-FIRST_DAY = datetime(1899, 12, 30)  # noqa: DTZ001 - workbooks know no time zones
-MOST_CELLS = 1_000_000
+_FIRST_DAY = datetime(1899, 12, 30)  # noqa: DTZ001 - workbooks know no time zones
+_MOST_CELLS = 1_000_000
 MOST_BYTES = 256 << 20
 """Of a workbook once unpacked: a few kilobytes can hold gigabytes of zeros."""
 _CORNER = r"\$?([A-Za-z]{1,3})\$?(\d+)"
@@ -71,7 +71,7 @@ def read_ranges(position: Any) -> tuple[CellRange, ...]:
         sheet = sheet[1:-1].replace("''", "'") if sheet.startswith("'") else sheet
         first, last = match[2] + match[3], (match[4] or match[2]) + (match[5] or match[3])
         left, top, right, bottom = range_boundaries(f"{first}:{last}")
-        if not (left <= right and top <= bottom and (right - left + 1) * (bottom - top + 1) <= MOST_CELLS):
+        if not (left <= right and top <= bottom and (right - left + 1) * (bottom - top + 1) <= _MOST_CELLS):
             raise ValueError(f"answer_position {position!r} names its corners the wrong way round, or is too large")
         found.append(CellRange(sheet, f"{first}:{last}".upper()))
     return tuple(found)
@@ -145,9 +145,9 @@ def plain(value: Any, decimals: int) -> tuple[str, Any]:
             return "text", value
         value = number
     if isinstance(value, datetime):
-        return "number", float(round((value.replace(tzinfo=None) - FIRST_DAY) / timedelta(days=1)))
+        return "number", float(round((value.replace(tzinfo=None) - _FIRST_DAY) / timedelta(days=1)))
     if isinstance(value, date):
-        return "number", float((datetime(value.year, value.month, value.day) - FIRST_DAY).days)  # noqa: DTZ001
+        return "number", float((datetime(value.year, value.month, value.day) - _FIRST_DAY).days)  # noqa: DTZ001
     if isinstance(value, time):
         return "time", (value.hour, value.minute)
     if isinstance(value, int | float):
@@ -192,8 +192,8 @@ KNOWN: dict[str, Any] = SPLIT | {
     "language": "en",
     "worker": None,
 }
-NEEDED = ("id", "instruction", "spreadsheet_path", "answer_position")
-PRELUDE = "INPUT, OUTPUT = 'input.xlsx', 'output.xlsx'\n"
+_NEEDED = ("id", "instruction", "spreadsheet_path", "answer_position")
+_PRELUDE = "INPUT, OUTPUT = 'input.xlsx', 'output.xlsx'\n"
 _CASE = r"(\d+)_{}_(?:input|init)\.xlsx"
 _ANSWERS = (("_input.xlsx", "_answer.xlsx"), ("_init.xlsx", "_golden.xlsx"))
 
@@ -230,7 +230,7 @@ class CellVerifier:
             ArtifactError: when a workbook with the right cells cannot be read, or lacks the range.
         """
         right = [
-            cells is not None and not different(expected_cells(case, query.facts["ranges"]), cells, self.decimals)
+            cells is not None and not different(_expected_cells(case, query.facts["ranges"]), cells, self.decimals)
             for case, cells in zip(query.facts["cases"], answer.facts["cells"], strict=True)
         ]
         return float(all(right)) if self.grading == "all" else sum(right) / len(right)
@@ -261,10 +261,10 @@ class Runner:
         return Answer(text, {"cells": cells, "turns": turns})
 
     def _case(self, code: str, case: Case, ranges: tuple[CellRange, ...]) -> tuple[Cells | None, str]:
-        ran = run_program(PRELUDE + code, {"input.xlsx": case.given.read_bytes()}, ("output.xlsx",), self.confines)
+        ran = run_program(_PRELUDE + code, {"input.xlsx": case.given.read_bytes()}, ("output.xlsx",), self.confines)
         if ran.trouble:
             return None, ran.trouble
-        expected = expected_cells(case, ranges)
+        expected = _expected_cells(case, ranges)
         try:
             found = cells_of(ran.outputs["output.xlsx"], ranges, "what it wrote")
         except ArtifactError as error:
@@ -276,7 +276,7 @@ class Runner:
 
 
 @lru_cache(maxsize=256)
-def expected_cells(case: Case, ranges: tuple[CellRange, ...]) -> Cells:
+def _expected_cells(case: Case, ranges: tuple[CellRange, ...]) -> Cells:
     """Return the right cells of a test.
 
     Raises:
@@ -298,7 +298,7 @@ def workbooks(config: Config, root: Path) -> Workbench:
     confines = Confines(options["seconds"], options["memory_mb"])
     client = client_of(options["worker"], root / "llm_worker", f"{WHERE}.worker")
     runner = Runner(confines, options["decimals"])
-    worker = EndpointWorker(client, WorkerReply(told, runner), ("workbooks", told, PRELUDE, repr(confines)))
+    worker = EndpointWorker(client, WorkerReply(told, runner), ("workbooks", told, _PRELUDE, repr(confines)))
     verifier = CellVerifier(options["decimals"], options["grading"])
     path = existing(Path(), options["path"], f"{WHERE}.path")
     rows = read_tasks(path, options["preview_rows"])
@@ -334,7 +334,7 @@ def read_tasks(path: Path, rows: int) -> list[tuple[Query, str]]:
 
 
 def _task(row: Mapping[str, Any], folder: Path, rows: int) -> tuple[Query, str]:
-    if lacking := [name for name in NEEDED if not str(row.get(name) or "").strip()]:
+    if lacking := [name for name in _NEEDED if not str(row.get(name) or "").strip()]:
         raise ValueError(f"{', '.join(lacking)} is missing or empty")
     own, ranges = str(row["id"]), read_ranges(row["answer_position"])
     cases = _cases(existing(folder, row["spreadsheet_path"], "spreadsheet_path"), own)

@@ -32,14 +32,14 @@ from intraskill.rl.chat import ChatCodec
 ABSENT = "missed"
 SAYS: dict[Quality, str] = {"general": "slip", "vague": "unclear", "narrow": "one", "harmful": "misled"}
 QUALITIES: tuple[Quality, ...] = ("general", "vague", "narrow", "harmful")
-LONGEST = 8
+_LONGEST = 8
 
 
 def drill(number: int, seed: int) -> tuple[str, list[Pair]]:
     """Return drill ``number``: what is read, and a line for each topic: the topic, which is given, and what is said."""
     topics = shuffled(TOPICS, seed, "drill", number)
-    known, chunks = topics[: LONGEST - 1], dict[str, Chunk]()
-    for k in range(2 + int(uniform(seed, "drill", number, "length") * (LONGEST - 1))):
+    known, chunks = topics[: _LONGEST - 1], dict[str, Chunk]()
+    for k in range(2 + int(uniform(seed, "drill", number, "length") * (_LONGEST - 1))):
         topic, quality, case = (
             items[int(uniform(seed, "drill", number, what, k) * len(items))]
             for what, items in (("topic", known), ("quality", QUALITIES), ("case", CASES))

@@ -18,7 +18,7 @@ from intraskill.rl.engines.weight_sync import EngineProbe, HotSwap, ServedVersio
 from intraskill.rl.policy import Generation, Policy
 
 
-def completion_body(model: str, request: ActionRequest, temperature: float) -> dict[str, Any]:
+def _completion_body(model: str, request: ActionRequest, temperature: float) -> dict[str, Any]:
     """Return the JSON of one action.
 
     ``ignore_eos`` with the stop token named: else every end token of the model's configuration would end an action.
@@ -46,7 +46,7 @@ def completion_body(model: str, request: ActionRequest, temperature: float) -> d
     }
 
 
-def read_completion(reply: Any, request: ActionRequest, where: str) -> Generation:
+def _read_completion(reply: Any, request: ActionRequest, where: str) -> Generation:
     """Return the action of a reply.
 
     Raises:
@@ -84,7 +84,7 @@ def check_version(found: str, expected: str, where: str) -> None:
         )
 
 
-def base_model_of(reply: Any, wanted: str, max_context: int, where: str) -> str:
+def _base_model_of(reply: Any, wanted: str, max_context: int, where: str) -> str:
     """Return the name of the model that a server's ``/v1/models`` offers below all adapters.
 
     Args:
@@ -155,7 +155,7 @@ class VllmClient:
         version = str(stated.get("version", "")) if isinstance(stated, Mapping) else ""
         check_version(version, self.settings.version, self.name)
         models = self._listed("/v1/models")
-        return base_model_of(models, self.settings.served_model, self.rollout.max_context, self.name)
+        return _base_model_of(models, self.settings.served_model, self.rollout.max_context, self.name)
 
     def load(self, version: ServedVersion) -> None:
         """Make the server know an adapter.
@@ -194,9 +194,9 @@ class VllmClient:
             ConfigError: when the context does not fit.
             EngineError: when the server refuses, or breaks for longer than ``patience_s``.
         """
-        reply = self._send("/v1/completions", completion_body(model, request, self.rollout.temperature))
+        reply = self._send("/v1/completions", _completion_body(model, request, self.rollout.temperature))
         if not isinstance(reply, HttpFailure):
-            return read_completion(reply, request, self.name)
+            return _read_completion(reply, request, self.name)
         if reply.status == 404 and model in reply.reason:
             raise ForgottenModel
         if "context length" in reply.reason or "max_model_len" in reply.reason:
