@@ -153,12 +153,12 @@ def _sft(arguments: argparse.Namespace, config: Config) -> int:
 def _run(arguments: argparse.Namespace, overrides: list[str]) -> int:
     from intraskill.editor.compiling import compile_files, compile_held_out
     from intraskill.editor.trained import TINY, TINY_EXPERIMENT
-    from intraskill.method.skill.skill import Skill, parse_skill
+    from intraskill.method.skill.skill import Skill
     from intraskill.report.editor import paid_line
     from intraskill.report.live import monitor
     from intraskill.store.artifacts import PLAN
-    from intraskill.store.provenance import skill_file
-    from intraskill.store.run_directory import is_sealed, read_text
+    from intraskill.store.provenance import named_skill
+    from intraskill.store.run_directory import is_sealed
 
     ckpt, out = Path(arguments.ckpt), Path(arguments.out)
     if not out.name:
@@ -179,11 +179,11 @@ def _run(arguments: argparse.Namespace, overrides: list[str]) -> int:
     else:
         config = compose([*overrides, f"policy.path={ckpt}"], experiment=None)
     checkpoint = ckpt / "editor" / "checkpoint" if trained else None
-    skill = parse_skill(read_text(skill_file(arguments.skill))) if arguments.skill else Skill("")
     config = dataclasses.replace(config, run_dir=str(out.parent))
     with monitor() as watcher:
         if arguments.evidence:
             files = [Path(name) for name in arguments.evidence]
+            skill = named_skill(arguments.skill) if arguments.skill else Skill("")
             found = [compile_files(config, checkpoint, files, skill, out, watcher)]
         elif arguments.skill:
             raise ConfigError("--skill goes with EVIDENCE; held-out streams bring their own")

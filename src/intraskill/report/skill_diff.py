@@ -100,7 +100,7 @@ def lint(path: Path) -> tuple[list[str], Skill | None]:
         skill = parse_skill(text)
     except SkillFormatError as error:
         return [f"{path}: {error}"], None
-    problems = []
+    problems = [] if skill.chunks else [f"{path}: no chunk: a chunk of a skill.md is a section under a ### heading"]
     if len(text.splitlines()) > MAX_LINES:
         problems.append(f"{path}: {len(text.splitlines())} lines; keep a skill under {MAX_LINES}")
     problems += [f"{path}: chunk {chunk.title!r} has no body" for chunk in skill.chunks if not chunk.body]

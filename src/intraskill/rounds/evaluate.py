@@ -22,6 +22,7 @@ from intraskill.method.tasks import SPLITS, Task
 from intraskill.rl.learner import Learner
 from intraskill.rounds.arms import plan_arm, run_scored_arm, task_means, task_success
 from intraskill.rounds.run import Run, panel
+from intraskill.store.agent_skill import read_skill
 from intraskill.store.artifacts import EVALUATION, METRICS, PLAN, ROLLOUTS, SKILL
 from intraskill.store.contents import Evaluation, EvaluationFile
 from intraskill.store.metrics import Metrics
@@ -98,7 +99,7 @@ def skill_of(source: Source, path: str | None) -> Skill:
         ConfigError: when there is neither.
     """
     if path is not None:
-        return parse_skill(read_text(Path(path)))
+        return read_skill(Path(path))
     if source.skill_path is None:
         raise ConfigError(f"no skill.md stands beside {source.checkpoint}; pass --skill FILE")
     return parse_skill(read_text(source.skill_path))

@@ -14,10 +14,11 @@ from intraskill.config.config import Config, as_this_version, flatten
 from intraskill.config.proposing import WHERE_AND_HOW_MUCH
 from intraskill.config.shipped import CONFIGS, PACKAGE
 from intraskill.method.errors import ArtifactError, ConfigError, offenders
-from intraskill.method.skill.skill import Skill, parse_skill
+from intraskill.method.skill.skill import Skill
+from intraskill.store.agent_skill import read_skill
 from intraskill.store.artifacts import PLAN
 from intraskill.store.contents import RunStart
-from intraskill.store.run_directory import make_directory, read_text
+from intraskill.store.run_directory import make_directory
 
 _WHERE = ("urls", "adapter_dir", "api_key_env", "patience_s")
 _WHERE_NOT_WHAT = (
@@ -54,17 +55,28 @@ def draft_of(config: Config) -> Skill:
     """
     if config.coldstart.draft is None:
         return Skill("")
-    return parse_skill(read_text(skill_file(config.coldstart.draft)))
+    return named_skill(config.coldstart.draft)
 
 
-def skill_file(path: str) -> Path:
-    """Find a skill file: a path, or the name of one shipped in ``configs``.
+def named_skill(path: str) -> Skill:
+    """Read the skill of a file or a folder, or one shipped in ``configs``.
+
+    Raises:
+        ConfigError: when there is none.
+        ArtifactError: when it cannot be read.
+        SkillFormatError: when it holds no chunk.
+    """
+    return read_skill(_skill_file(path))
+
+
+def _skill_file(path: str) -> Path:
+    """Find a skill: the path of a file or a folder, or the name of one shipped in ``configs``.
 
     Raises:
         ConfigError: when neither exists.
     """
     for candidate in (Path(path), CONFIGS / path):
-        if candidate.is_file():
+        if candidate.is_file() or candidate.is_dir():
             return candidate
     raise ConfigError(f"there is no skill file {path}, neither as a path nor in {CONFIGS}")
 

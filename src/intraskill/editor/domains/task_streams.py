@@ -15,8 +15,9 @@ from intraskill.method.errors import ArtifactError, ConfigError, SplitError, cou
 from intraskill.method.leakage.filter import Secrets
 from intraskill.method.randomness import child_seed, content_hash, shuffled
 from intraskill.method.rollouts import Rollout
-from intraskill.method.skill.skill import Skill, parse_skill
+from intraskill.method.skill.skill import Skill
 from intraskill.proposers.trajectories import read_trajectories
+from intraskill.store.agent_skill import read_skill
 from intraskill.store.run_directory import make_directory, read_jsonl, read_text, write_jsonl
 
 EMPTY = Skill("")
@@ -51,7 +52,7 @@ def divided(ids: Sequence[str], seed: int, share: float) -> tuple[tuple[str, ...
 
 def first_skill(path: Path | None) -> Skill:
     """Return z_0: of a file, or the empty one."""
-    return EMPTY if path is None else parse_skill(read_text(path))
+    return EMPTY if path is None else read_skill(path)
 
 
 @dataclass(frozen=True)
