@@ -1,7 +1,11 @@
 """Episodes: token-exact, append-only, and a bad one is data."""
 
+import dataclasses
+
+import numpy as np
 import pytest
-from rl.toy import SKILL, TOOLS, CountingWorld, episode
+import torch
+from rl.toy import SKILL, TOOLS, CountingSession, CountingWorld, episode
 
 from intraskill.config.learning import RolloutConfig
 from intraskill.environments.protocol import boundary
@@ -20,11 +24,11 @@ def codec(policy: Policy) -> ChatCodec:
     return ChatCodec(policy.tokenizer, TOOLS, system="You are a shopping agent.")
 
 
-def run(policy: Policy, codec: ChatCodec, episodes, limits: RolloutConfig = LIMITS):
+def run(policy: Policy, codec: ChatCodec, episodes, limits: RolloutConfig = LIMITS, world: CountingWorld | None = None):
     engine = TorchEngine(
         policy, stop_id=codec.stop_id, temperature=limits.temperature, max_new_tokens=limits.max_new_tokens
     )
-    return run_episodes(episodes, CountingWorld(), engine, codec, limits, "c0")
+    return run_episodes(episodes, world or CountingWorld(), engine, codec, limits, "c0")
 
 
 def test_tokens_are_the_prompt_then_actions_and_observations_in_turn(policy: Policy, codec: ChatCodec) -> None:
@@ -116,3 +120,56 @@ def test_the_bare_context_differs_from_the_assisted_one_only_by_the_skill(policy
 def test_no_episodes_give_no_rollouts(policy: Policy, codec: ChatCodec) -> None:
     assert run(policy, codec, []) == ()
     assert run(policy, codec, [episode("broken-reset")])[0].fault
+
+
+class _Odd(CountingWorld):
+    """Answers actions with what a test wants."""
+
+    def __init__(self, **odd: object) -> None:
+        super().__init__()
+        self.odd = odd
+
+    def open(self) -> CountingSession:
+        session, odd = super().open(), self.odd
+        step = session.step
+
+        def answered(action: str) -> object:
+            outcome = step(action)
+            return odd["whole"] if "whole" in odd else dataclasses.replace(outcome, **odd)
+
+        session.step = answered  # type: ignore[method-assign, assignment]
+        return session
+
+
+@pytest.mark.parametrize(
+    ("odd", "sentence"),
+    [
+        ({"reward": float("nan")}, "ValueError: reward is nan, not a finite number"),
+        ({"reward": float("inf")}, "ValueError: reward is inf"),
+        ({"reward": None}, "TypeError: reward is a NoneType, not a number"),
+        ({"reward": "1.0"}, "TypeError: reward is a str, not a number"),
+        ({"reward": True}, "TypeError: reward is a bool, not a number"),
+        ({"reward": torch.tensor(1.0)}, "TypeError: reward is a Tensor, not a number"),
+        ({"parts": {"r_vowels": float("-inf")}}, "ValueError: parts['r_vowels'] is -inf"),
+        ({"observation": None}, "TypeError: observation is a NoneType, not a text"),
+        ({"observation": b"page"}, "TypeError: observation is a bytes, not a text"),
+        ({"whole": None}, "TypeError: step returned a NoneType, not an Outcome"),
+    ],
+)
+def test_what_no_reward_or_page_can_be_is_a_fault_of_its_episode(
+    policy: Policy, codec: ChatCodec, odd: dict, sentence: str
+) -> None:
+    (rollout,) = run(policy, codec, [episode("bbbb", 1)], world=_Odd(**odd))
+    assert rollout.reward is None and sentence in str(rollout.fault)
+
+
+def test_numbers_of_numpy_are_numbers_and_half_a_surrogate_pair_becomes_a_question_mark(
+    policy: Policy, codec: ChatCodec
+) -> None:
+    (plain,) = run(policy, codec, [episode("bbbb", 1)])
+    (odd,) = run(policy, codec, [episode("bbbb", 1)], world=_Odd(observation="half \ud800 a pair"))
+    assert odd.fault is None and odd.reward is not None
+    (scalar,) = run(
+        policy, codec, [episode("bbbb", 1)], world=_Odd(reward=np.float32(0.5), parts={"r_vowels": np.int64(1)})
+    )
+    assert plain.fault is None and type(scalar.reward) is float and type(scalar.parts["r_vowels"]) is float

@@ -7,9 +7,11 @@ An environment may also have the members of `OPTIONAL`. They are read by the fun
 nowhere else; each says what holds without its member.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Any, Protocol
 
 from intraskill.config.config import Config
@@ -95,6 +97,53 @@ class Outcome:
     reward: float = 0.0
     parts: Mapping[str, float] = field(default_factory=dict)
     termination: str = ""
+
+
+def sound_opening(opening: Opening) -> Opening:
+    """Return an opening of foreign code with texts that can be encoded.
+
+    Raises:
+        TypeError: for what is no opening, or holds something else than texts.
+    """
+    if not isinstance(opening, Opening):
+        raise TypeError(f"reset returned a {type(opening).__name__}, not an Opening")
+    persona = None if opening.persona is None else _text("persona", opening.persona)
+    observation = _text("observation", opening.observation)
+    return replace(
+        opening, instruction=_text("instruction", opening.instruction), persona=persona, observation=observation
+    )
+
+
+def sound_outcome(outcome: Outcome) -> Outcome:
+    """Return an outcome of foreign code with a text that can be encoded and finite numbers.
+
+    Whatever else it holds is a fault of its episode: a reward of NaN would otherwise be learned from, and a reward that
+    is missing would count as 0.
+
+    Raises:
+        TypeError: for what is no outcome, an observation that is no text, or a reward or part that is no number.
+        ValueError: for one that is not finite.
+    """
+    if not isinstance(outcome, Outcome):
+        raise TypeError(f"step returned a {type(outcome).__name__}, not an Outcome")
+    parts = {name: _number(f"parts[{name!r}]", value) for name, value in outcome.parts.items()}
+    observation = _text("observation", outcome.observation)
+    return replace(outcome, observation=observation, reward=_number("reward", outcome.reward), parts=parts)
+
+
+def _text(name: str, value: object) -> str:
+    """Return a text; half of a surrogate pair, which no tokenizer takes, becomes a question mark."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is a {type(value).__name__}, not a text")
+    return value.encode("utf-8", "replace").decode("utf-8")
+
+
+def _number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} is a {type(value).__name__}, not a number")
+    if not math.isfinite(value):
+        raise ValueError(f"{name} is {value}, not a finite number")
+    return float(value)
 
 
 class Session(Protocol):

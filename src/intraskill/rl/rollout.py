@@ -10,7 +10,15 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
 from intraskill.config.learning import RolloutConfig
-from intraskill.environments.protocol import Environment, Opening, Outcome, Session, boundary
+from intraskill.environments.protocol import (
+    Environment,
+    Opening,
+    Outcome,
+    Session,
+    boundary,
+    sound_opening,
+    sound_outcome,
+)
 from intraskill.method.randomness import child_seed
 from intraskill.method.rollouts import Episode, Rollout, Turn
 from intraskill.rl.chat import ChatCodec
@@ -52,7 +60,7 @@ class _Live:
         assert self.session is not None
         answer: Outcome | None = None
         with boundary("environment") as crossing:
-            answer = act(self.session)
+            answer = sound_outcome(act(self.session))
         self.fault = crossing.fault
         if answer is not None:
             self.outcome = answer
@@ -107,7 +115,7 @@ def _open(live: _Live, env: Environment, codec: ChatCodec, known: dict[tuple[str
     opening: Opening | None = None
     with boundary("environment") as crossing:
         live.session = env.open()
-        opening = live.session.reset(live.episode.task.id)
+        opening = sound_opening(live.session.reset(live.episode.task.id))
     live.fault = crossing.fault
     if opening is None:
         return
