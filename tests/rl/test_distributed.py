@@ -157,7 +157,7 @@ def test_rank_0_alone_publishes_the_adapter_to_servers(tmp_path: Path, strategy:
 RUN = """
 import sys
 from pathlib import Path
-from test_torch_run import letter_config
+from rounds.test_torch_run import letter_config
 from intraskill.rounds.setup import environment_of
 from intraskill.rounds.loop import run
 from intraskill.rounds.together import run_together

@@ -17,7 +17,7 @@ CHILD = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from dying import dies_at
-from test_torch_run import letter_config
+from rounds.test_torch_run import letter_config
 from intraskill.rounds.loop import run
 from pathlib import Path
 count = dies_at(int(sys.argv[3]))

@@ -21,7 +21,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from dying import dies_at
 from pathlib import Path
-from test_torch_run import letter_config
+from rounds.test_torch_run import letter_config
 from intraskill.rounds.loop import run
 count = dies_at(int(sys.argv[3]))
 config = letter_config(Path(sys.argv[2]), sys.argv[4])
