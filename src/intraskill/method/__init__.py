@@ -1,1 +1,1 @@
-"""The method, one idea per file: standard library and numpy only, no I/O, no torch, no clock."""
+"""The method, one idea per file: numpy, scipy and statsmodels; no files but its own word lists, no torch, no clock."""

@@ -42,7 +42,7 @@ def groups_run_per_step(grpo: GrpoConfig) -> int:
 
 
 def plan_training(run: Run, directory: Path, round_index: int, curriculum: Curriculum) -> tuple[Group, ...]:
-    """Draw every context of the round before it starts and write ``plan.jsonl`` (architecture decision 3)."""
+    """Draw every context of the round before it starts and write ``plan.jsonl``."""
     if not TRAINING_PLAN.exists(directory):
         groups = plan_groups(
             run.tasks("train"),

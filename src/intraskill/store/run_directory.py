@@ -1,4 +1,4 @@
-"""A run directory: atomic artifacts, content hashes, ``DONE`` last (method §12.1, architecture decision 6).
+"""A run directory: atomic artifacts, content hashes, ``DONE`` last (method §12.1).
 
 A file is written aside, synced and renamed, so it is there whole or not at all. Batches and training steps go to an
 append-only ``*.partial.jsonl`` that a resume cuts back to its last committed line.
