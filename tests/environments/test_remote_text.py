@@ -436,6 +436,35 @@ def test_upstream_versions_never_equal_those_of_another_profile(chinese: ShopWor
         assert upstream(first.url, persona=False).version.split("/")[1] != agentgym(second.url).version.split("/")[1]
 
 
+@pytest.mark.parametrize("dialect", ["upstream", "agentgym"])
+@pytest.mark.parametrize("key", ["用户ID", "note"])
+def test_an_identifier_is_dropped_and_an_id_elsewhere_is_a_leak_once_it_is_a_button(
+    chinese: ShopWorld, dialect: str, key: str
+) -> None:
+    shop = UpstreamShop(chinese) if dialect == "upstream" else AgentGymShop(chinese)
+    gold = chinese.shop_task(shop.tasks[0].id).goal.product_id
+
+    def name_it(reply: Any) -> Any:
+        if dialect == "upstream":
+            reply["result"]["user_persona"] = {key: f"U{gold}, ", "tastes": "tea"}
+            return reply
+        wish = shop.wishes[1]
+        shop.wishes[1] = f"{wish}\n{key}: U{gold}\ntastes: tea"
+        return [reply[0].replace(wish, shop.wishes[1]), None]
+
+    with serving(shop) as server:
+        remote = upstream(server.url) if dialect == "upstream" else agentgym(server.url)
+        session = remote.open()
+        shop.queue("reset", Fault("patch", patch=name_it))
+        first = session.reset(remote.tasks("train")[0].id)
+        search = oracle_calls(chinese, shop.tasks[0].id)[0]
+        assert first.request.endswith("tastes: tea") and (gold in first.request) == (key == "note")
+        if key == "note":
+            assert kind_of(lambda: session.step(search)) == "leak"
+        else:
+            assert gold in session.step(search).state["actions"]
+
+
 # -- pages of the real WebShop -----------------------------------------------------------------------------------
 
 

@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from intraskill.environments.protocol import Opening, Outcome
-from intraskill.environments.remote.episode import folded, last_action, require_public, with_notice
+from intraskill.environments.remote.episode import (
+    folded,
+    last_action,
+    require_public,
+    require_unnamed,
+    with_notice,
+)
 from intraskill.environments.remote.wire import INSTRUCTION_LABEL, PURCHASE, SEP, SHOP_LABEL
 from intraskill.environments.shopworld.strings import STRINGS
 from intraskill.environments.tool_calls import ToolCall
@@ -354,12 +360,14 @@ class TextEpisode:
         self._channel = channel
         self._browser = Browser(TextPage((), True, ()))
         self._hidden: tuple[str, ...] = ()
+        self._asked = ""
         self._said: list[str] = []
 
     def reset(self, idx: int) -> Opening:
         """Take a slot and show its first page."""
         start = self._channel.start(idx)
         self._hidden, self._browser = start.hidden, Browser(start.page)
+        self._asked = f"{start.instruction}\n{start.persona}"
         require_public([start.instruction, start.persona], f"{self._channel.where}: idx {idx}", self._hidden)
         state = self._browser.state(None)
         return Opening(start.instruction, start.persona, self._public(state), state)
@@ -406,4 +414,5 @@ class TextEpisode:
     def _public(self, state: Mapping[str, Any]) -> str:
         text = self._channel.shown(self._browser.page)
         require_public({"page": text, "state": state}, self._channel.where, self._hidden, self._said)
+        require_unnamed(self._asked, state, self._channel.where)
         return text
