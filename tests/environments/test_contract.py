@@ -218,6 +218,16 @@ class GoalInState(StateOf):
     more = {"notes": [{"goalOptions": "7"}]}
 
 
+@breach("unnamed")
+class NumbersItsUsers(Hunt):
+    """One task of many, which a few random episodes would miss."""
+
+    def reset(self, task_id):
+        last = self.world.tasks("audit")[-1].id
+        persona = "年龄: 30\n用户ID: U111111111111" if task_id == last else None
+        return changed(super().reset(task_id), persona=persona)
+
+
 @breach("private_text")
 class FieldNameInPage(Hunt):
     def step(self, action):
@@ -401,6 +411,15 @@ class ForgetsOptions(ShopSession):
 def test_a_shop_that_gives_its_gold_product_away_is_caught(session, rule):
     world = type("Leaky", (ShopWorld,), {"open": lambda self: session(self)})("tiny", 0)
     assert violated(check_environment(world)) == [rule]
+
+
+def test_the_openings_of_all_tasks_are_read_for_product_ids_and_three_are_named():
+    shop = ShopWorld("tiny", 0, language="zh")
+    for task in list(shop._tasks.values())[-5:]:
+        shop._tasks[task.id] = dataclasses.replace(task, persona=f"年龄：30\n备注：U{task.goal.product_id.lower()}")
+    (finding,) = [one for one in check_environment(shop, tasks=1) if one.rule == "unnamed"]
+    assert (finding.status, finding.where) == ("violated", "of all 60 tasks")
+    assert finding.what.startswith("show a product id, 5: shop-") and finding.what.count("shop-") == 3
 
 
 def test_a_rule_that_builds_on_a_broken_one_is_skipped_and_says_so():

@@ -159,6 +159,38 @@ def test_a_persona_of_sections_becomes_text_and_is_asked_for_by_an_option(shop: 
         assert asked["if_persona"] == persona_asked and asked["include_private_goal"] is False
 
 
+@pytest.mark.parametrize(
+    "form",
+    [{"用户ID": "U111111111111", "age": 41}, "age: 41\n用户ID：U111111111111", '{"uid": "U111111111111", "age": 41}'],
+)
+def test_identifiers_of_a_persona_are_dropped(shop: LeaseShop, url: str, form: Any) -> None:
+    def persona(reply: Any) -> Any:
+        reply["result"]["user_persona"] = form
+        return reply
+
+    shop.queue("reset", Fault("patch", patch=persona))
+    remote = client(url)
+    assert (remote.open().reset(remote.tasks("train")[0].id).persona or "").strip() == "age: 41"
+
+
+def test_an_id_of_the_opening_that_becomes_a_button_is_a_leak(shop: LeaseShop, url: str, world: ShopWorld) -> None:
+    remote = client(url)
+    task_id = remote.tasks("train")[0].id
+    gold = world.shop_task(task_id).goal.product_id
+
+    def persona(reply: Any) -> Any:
+        reply["result"]["user_persona"] = f"bought U{gold} before"
+        return reply
+
+    shop.queue("reset", Fault("patch", patch=persona))
+    session = remote.open()
+    session.reset(task_id)
+    with pytest.raises(RemoteFault, match="offers 1 product whose id its request or persona shows") as caught:
+        session.step(oracle_calls(world, task_id)[0])
+    assert caught.value.kind == "leak" and gold not in str(caught.value)
+    assert shop.requests["release_one"] == 1
+
+
 # -- faults ------------------------------------------------------------------------------------------------------
 
 

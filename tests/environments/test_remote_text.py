@@ -15,7 +15,7 @@ from intraskill.environments.remote.transport import RemoteFault
 from intraskill.environments.shopworld.proof import Oracle
 from intraskill.environments.shopworld.session import PARAMETERS
 from intraskill.environments.shopworld.world import ShopWorld
-from intraskill.environments.tool_calls import ToolCall, write_call
+from intraskill.environments.tool_calls import ToolCall, read_call, write_call
 
 MOST_ACTIONS, TIMEOUT_S, SLOW_S = 12, 1.0, 5.0
 SEARCH = write_call("search", "query", "bag")
@@ -65,6 +65,13 @@ def started(remote: RemoteShop, ids: list[str]) -> list[Session]:
 def channel(name: str) -> Any:
     """Anything that can be told apart: a holder is never asked anything."""
     return SimpleNamespace(name=name)
+
+
+def read_value(call: str) -> str:
+    """The value that a click names."""
+    parsed = read_call(call, PARAMETERS)
+    assert isinstance(parsed, ToolCall)
+    return parsed.argument
 
 
 def read(state: Any) -> dict[str, Any]:
@@ -436,6 +443,35 @@ def test_upstream_versions_never_equal_those_of_another_profile(chinese: ShopWor
         assert upstream(first.url, persona=False).version.split("/")[1] != agentgym(second.url).version.split("/")[1]
 
 
+@pytest.mark.parametrize("dialect", ["upstream", "agentgym"])
+@pytest.mark.parametrize("key", ["用户ID", "note"])
+def test_an_identifier_is_dropped_and_an_id_elsewhere_is_a_leak_once_it_is_a_button(
+    chinese: ShopWorld, dialect: str, key: str
+) -> None:
+    shop = UpstreamShop(chinese) if dialect == "upstream" else AgentGymShop(chinese)
+    gold = chinese.shop_task(shop.tasks[0].id).goal.product_id
+
+    def name_it(reply: Any) -> Any:
+        if dialect == "upstream":
+            reply["result"]["user_persona"] = {key: f"U{gold}, ", "tastes": "tea"}
+            return reply
+        wish = shop.wishes[1]
+        shop.wishes[1] = f"{wish}\n{key}: U{gold}\ntastes: tea"
+        return [reply[0].replace(wish, shop.wishes[1]), None]
+
+    with serving(shop) as server:
+        remote = upstream(server.url) if dialect == "upstream" else agentgym(server.url)
+        session = remote.open()
+        shop.queue("reset", Fault("patch", patch=name_it))
+        first = session.reset(remote.tasks("train")[0].id)
+        search = oracle_calls(chinese, shop.tasks[0].id)[0]
+        assert first.request.endswith("tastes: tea") and (gold in first.request) == (key == "note")
+        if key == "note":
+            assert kind_of(lambda: session.step(search)) == "leak"
+        else:
+            assert gold in session.step(search).state["actions"]
+
+
 # -- pages of the real WebShop -----------------------------------------------------------------------------------
 
 
@@ -455,9 +491,86 @@ def test_a_webshop_product_page_is_read_into_axes_and_prices() -> None:
     state = browser.state(None)
     assert state["selected_options"] == {"size": "xl"} and state["options_complete"]
     assert state["product"]["title"] == "Mug" and state["selected_price"] == 12.0
-    assert browser.refusal(ToolCall("click", "Buy Now")) == "incomplete_options"  # not the button's own spelling
-    assert browser.refusal(ToolCall("click", "buy now")) is None
+    assert browser.refusal(ToolCall("click", "buy now")) is browser.refusal(ToolCall("click", "Buy Now")) is None
     assert browser.refusal(ToolCall("search", "cup")) == "search_unavailable"
+
+
+# Pages in the shape of the public servers, made up here: parts joined by [SEP], clickables in lower case.
+
+
+def browsing(kind: str, text: str, *buttons: str) -> Browser:
+    return Browser(TextPage(tuple(split_parts(text)), False, buttons), kind=kind)
+
+
+def test_buttons_are_matched_in_any_case_and_followed_in_the_servers_spelling() -> None:
+    browser = browsing("search_results", "Back to Search [SEP] B01ABC [SEP] Mug [SEP] $9", "back to search", "b01abc")
+    assert [browser.button(words) for words in ("B01ABC", "Back to Search", "B02")] == [
+        "b01abc",
+        "back to search",
+        None,
+    ]
+    twins = browsing("product_detail", "size [SEP] S [SEP] s", "S", "s", "m")
+    assert [twins.button(words) for words in ("S", "s", "M")] == ["S", "s", "m"]
+    assert browsing("product_detail", "size", "Ab", "aB").refusal(ToolCall("click", "AB")) == "unavailable_action"
+
+
+def test_agentgym_sends_a_click_in_capitals_as_the_server_spells_it(world: ShopWorld) -> None:
+    shop = AgentGymShop(world)
+    with serving(shop) as server:
+        session = agentgym(server.url, language=world.settings.language).open()
+        session.reset(shop.tasks[0].id)
+        calls = oracle_calls(world, shop.tasks[0].id)
+        session.step(calls[0])
+        product = session.step(calls[1].replace(chosen := read_value(calls[1]), chosen.swapcase()))
+        assert product.feedback == "executed" and product.state["product"]["id"] == chosen
+        assert [body["action"] for body in shop.bodies if "action" in body][-1] == f"click[{chosen}]"
+
+
+@pytest.mark.parametrize("name", ["Description", "Features", "Reviews"])
+def test_a_webshop_subpage_is_known_and_leads_back_to_its_product(name: str) -> None:
+    text = "Back to Search [SEP] < Prev [SEP] Mug [SEP] Price: $9 [SEP] Description [SEP] Features [SEP] Reviews"
+    product = TextPage(
+        tuple(split_parts(text)), False, ("back to search", "< prev", "description", "features", "reviews", "buy now")
+    )
+    browser = Browser(product, kind="product_detail")
+    assert browser.refusal(ToolCall("click", name)) is None
+    browser.follow(ToolCall("click", name), TextPage(("Back to Search", "< Prev", "words"), False, ("< prev",)))
+    assert browser.kind == "information_subpage" and browser.selected == {}
+    browser.follow(ToolCall("click", "< Prev"), product)
+    assert browser.kind == "product_detail" and browser.offered == {}
+
+
+def test_an_option_is_split_at_its_equals_sign_only_where_all_are() -> None:
+    mixed = browsing("product_detail", "款式 [SEP] a=b款 [SEP] 标准款", "a=b款", "标准款")
+    mixed._arrive(mixed.page)
+    assert mixed.offered == {"款式": ["a=b款", "标准款"]}
+    mixed.follow(ToolCall("click", "a=b款"), mixed.page)
+    assert mixed.selected == {"款式": "a=b款"}
+    alone = browsing("product_detail", "款式 [SEP] a=b款", "a=b款")
+    alone._arrive(alone.page)
+    assert alone.offered == {"款式": ["a=b款"]}
+    named = browsing("product_detail", "规格 款式: 甲、乙", "款式=甲", "款式=乙")
+    named._arrive(named.page)
+    assert named.offered == {"款式": ["甲", "乙"]}
+
+
+def test_the_price_is_the_labelled_part_and_no_options_text() -> None:
+    text = "套餐 [SEP] 价格（含税¥99） [SEP] 价格（面议） [SEP] 杯 [SEP] 价格: 12"
+    browser = browsing("product_detail", text, "价格（含税¥99）", "价格（面议）")
+    assert browser.state(None)["selected_price"] == 12.0
+
+
+def test_no_results_have_no_pages_though_a_button_leads_on() -> None:
+    browser = browsing("search_results", "Page 1 (Total results: 0) [SEP] Next >", "back to search", "next >")
+    state = browser.state(None)
+    assert (state["total_results"], state["total_pages"], state["products"]) == (0, 0, [])
+
+
+@pytest.mark.parametrize("option", ["黑色[加厚]", "a]b", "two  spaces"])
+def test_an_option_that_no_action_text_can_carry_is_refused_here(option: str) -> None:
+    browser = browsing("product_detail", f"款式 [SEP] {option} [SEP] 白色", option, "白色")
+    assert browser.refusal(ToolCall("click", option)) == "unsendable_action"
+    assert browser.refusal(ToolCall("click", "白色")) is None
 
 
 def test_the_request_is_taken_off_a_page_once_and_nothing_else() -> None:

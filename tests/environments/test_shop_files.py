@@ -232,6 +232,8 @@ PERSONA_TEXT = "年龄: 30, 上海\n偏好: 颜色: 藏青, 深色 | 灰; 品牌
         ({"__reasoning__": "选灰", "reason_key": "颜色", "偏好": {"_note": "x", "颜色": "灰"}}, "偏好: 颜色: 灰"),
         ({"历史": [{"商品": "杯", "价格": 20}, {"商品": "伞"}]}, "历史: 商品: 杯, 价格: 20; 商品: 伞"),
         ("{broken, 喜欢灰}", "{broken, 喜欢灰}"),
+        ("{{'a': 1}, 喜欢灰}", "{{'a': 1}, 喜欢灰}"),
+        ("{{'a': 1}}", "{{'a': 1}}"),
         *((nothing, None) for nothing in (None, {}, [], "", " ", "null", {"偏好": {}}, {"偏好": [" ", None]})),
     ],
 )
@@ -256,6 +258,60 @@ def test_a_key_that_tells_the_answer_is_left_out_however_it_is_spelled(key: str)
     ):
         assert "tea" in (persona_text(value) or "") and "steel" not in (persona_text(value) or "")
     assert "steel" in (persona_text({"hobby": "tea", "material": "steel mug"}) or "")
+
+
+# Rows in the shape of the public release, made up here: ids of 12 digits, a user id made of the wanted product's.
+
+
+def release_row(asin: str, persona: Any, simple: str = "想买个马克杯") -> dict[str, Any]:
+    wish = {"instruction": f"想买个{asin[-1]}号陶瓷马克杯", "instruction_simple": simple, "attributes": ["陶瓷"]}
+    return {"asin": asin, "title": f"马克杯 {asin[-1]}", "pricing": [59], "attribute": ["陶瓷"], "tag": "eval",
+            "instructions": [wish], "user_persona": persona}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", ["用户ID", "用户 id", "user id", "User_ID", "userId", "uid", "ID", "ＩＤ", "用户编号"])
+def test_an_identifier_field_of_a_persona_never_reaches_the_policy(tmp_path: Path, key: str) -> None:
+    one, two = "111111111111", "222222222222"
+    forms: list[Any] = [
+        {key: f"U{one}, ", "年龄": "30"},
+        json.dumps({"年龄": "30", "基本": {key: f"U{one}"}}, ensure_ascii=False),
+        f"年龄：30\n{key}：U{one}",
+        f"年龄: 30, {key}: U{one}, 城市: 上海",
+        [{key: "someone"}, {"年龄": "30"}],
+    ]
+    for form in forms:
+        loaded = load_shopsimulator(write(tmp_path / "rows.json", [release_row(one, form), release_row(two, "喜欢灰")]))
+        persona = task_of(loaded, one).persona or ""
+        assert "30" in persona and not any(part in persona for part in (one, key, "U", "someone")), form
+        assert f"identifier fields of the persona were dropped, 1: {one}" in loaded.notes
+    assert (
+        persona_text({"名称": "杯", "Size": "id card holder", "paid": 3}) == "名称: 杯\nSize: id card holder\npaid: 3"
+    )
+
+
+def test_product_ids_are_taken_out_of_personas_and_requests_with_one_are_excluded(tmp_path: Path) -> None:
+    one, two, three = "111111111111", "222222222222", "333333333333"
+    rows = [
+        release_row(one, {"购买历史": f"买过U{two}和保温杯", "年龄": "30"}),
+        release_row(two, "喜欢灰", simple=f"想买{three}那种杯子"),
+        release_row(three, "看过３３３３３３３３３３３３, 喜欢灰"),
+    ]
+    loaded = load_shopsimulator(write(tmp_path / "rows.json", rows))
+    assert task_of(loaded, one).persona == "购买历史: 买过和保温杯\n年龄: 30"
+    assert task_of(loaded, three).persona == "看过, 喜欢灰"
+    assert f"product ids were taken out of the persona, 2: {one}, {three}" in loaded.notes
+    assert reasons(loaded, "task") == {two: "the request holds a product id"}
+
+
+def test_a_webshop_instruction_with_a_product_id_is_excluded_and_counted(tmp_path: Path) -> None:
+    items = [{"asin": f"B0{n}ABCDEFG", "name": f"mug {n}", "pricing": "$9", "Attributes": ["steel"]} for n in "123"]
+    entries = {
+        item["asin"]: {"attributes": ["steel"], "instruction": "find a steel mug", "instruction_attributes": ["steel"]}
+        for item in items
+    }
+    entries["B02ABCDEFG"]["instruction"] = "find a steel mug like b01abcdefg"
+    loaded = load_webshop(write(tmp_path / "items.json", items), write(tmp_path / "instructions.json", entries))
+    assert reasons(loaded, "task") == {"B02ABCDEFG": "the request holds a product id"} and len(loaded.tasks) == 2
 
 
 # -- fields ----------------------------------------------------------------------------------------------------------

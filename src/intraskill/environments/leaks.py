@@ -1,7 +1,8 @@
-"""Does anything that is shown hold an answer: forbidden keys at any depth, and private field names in texts."""
+"""Does anything that is shown hold an answer: forbidden keys at any depth, private field names, product ids."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+import unicodedata
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 FORBIDDEN_KEYS = frozenset(
     re.findall(
@@ -28,6 +29,25 @@ def _plain(key: object) -> str:
 
 
 _FORBIDDEN = frozenset(map(_plain, FORBIDDEN_KEYS))
+_ID_WORD = re.compile(
+    r"(?<![a-z])(?:u|uu|gu|open|union)?ids?(?![a-z])|编号|标识|[账帐]号|(?:用户|会员|客户|买家|订单|货)号|用户名"
+)
+_ID_CAMEL = re.compile(r"[a-z](?:Id|ID|Uid|UID|Uuid|UUID)s?(?![a-z])")
+_ID_JOINED = re.compile(
+    r"(?:user|customer|client|shopper|buyer|member|account|person|persona|profile|product|item|goods|task|session|order)"
+    r"(?:u?u?ids?|no|num|number|code|identifier|name(?<=username))|asin|sku|identifier"
+)
+
+
+def is_identifier_key(name: object) -> bool:
+    """Return whether a key names an identifier, such as ``用户ID``, ``user id``, ``userId``, ``uid`` or ``编号``.
+
+    An identifier says nothing about a person, and in published personas it is made of the wanted product's own.
+    """
+    written = unicodedata.normalize("NFKC", str(name))
+    joined = _plain(written)
+    spellings = written.casefold().replace("_", " "), joined
+    return bool(_ID_CAMEL.search(written) or _ID_JOINED.fullmatch(joined) or any(map(_ID_WORD.search, spellings)))
 
 
 def is_private_key(name: object) -> bool:
@@ -48,6 +68,55 @@ def leaks(shown: object, secrets: Collection[str] = (), said: Collection[str] = 
     own = {name for text in said for name in _IN_TEXT.findall(text)}
     wanted = [text for text in secrets if text.strip() and not any(text in words for words in said)]
     return tuple(_walk(shown, "", wanted, own))
+
+
+_RUN = re.compile(r"[0-9a-z]+(?:[-_.][0-9a-z]+)*", re.IGNORECASE | re.ASCII)
+_SHORT_ID, _SHORT_NUMBER, _LONG_ID = 5, 6, 8
+
+
+class ProductIds:
+    """Product ids, to be found in texts: in any case, in full-width letters, inside longer names such as ``U123456``.
+
+    An id of 5 to 7 characters counts only where no further digit touches it. Shorter ones, numbers of fewer than 6
+    digits and ids without a digit are words and amounts like any others, and are not looked for.
+
+    Args:
+        ids: as the catalogue or the buttons of a page spell them.
+    """
+
+    def __init__(self, ids: Iterable[str]) -> None:
+        self._ids = frozenset(text.casefold() for text in map(_written, ids) if _is_id(text))
+        self._lengths = sorted(set(map(len, self._ids)))
+
+    def within(self, text: str) -> bool:
+        """Return whether a text holds one of the ids."""
+        return any(self._holds(run[0].casefold()) for run in _RUN.finditer(_written(text)))
+
+    def removed(self, text: str) -> str:
+        """Return a text without every name that holds one of the ids; the very same text where none does."""
+        if not self.within(text):
+            return text
+        return _RUN.sub(lambda run: "" if self._holds(run[0].casefold()) else run[0], _written(text))
+
+    def _holds(self, name: str) -> bool:
+        return any(
+            name[start : start + length] in self._ids and (length >= _LONG_ID or not _digits_touch(name, start, length))
+            for length in self._lengths
+            for start in range(len(name) - length + 1)
+        )
+
+
+def _written(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).strip()
+
+
+def _is_id(text: str) -> bool:
+    least = _SHORT_NUMBER if text.isdigit() else _SHORT_ID
+    return len(text) >= least and any(map(str.isdigit, text)) and _RUN.fullmatch(text) is not None
+
+
+def _digits_touch(name: str, start: int, length: int) -> bool:
+    return name[:start][-1:].isdigit() or name[start + length :][:1].isdigit()
 
 
 def _walk(shown: object, path: str, secrets: Collection[str], own: Collection[str]) -> Iterator[str]:

@@ -7,9 +7,11 @@ answer and are left out, and so is every other key that `leaks` forbids.
 
 import ast
 import json
+import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
-from intraskill.environments.leaks import is_private_key
+from intraskill.environments.leaks import is_identifier_key, is_private_key
 
 _NOTHING = frozenset({"", "null", "none", "nan", "n/a"})
 
@@ -33,6 +35,44 @@ def persona_text(value: object) -> str | None:
     return "\n".join(lines) or None
 
 
+_FIELD = re.compile(r"([^:：=,，;；|\n]+)[:：=]")
+_VALUE = re.compile(r"[^,，;；|\n]*[,，;；|]?")
+
+
+def without_identifiers(value: object) -> tuple[Any, tuple[str, ...]]:
+    """Return a persona without its identifier fields, and the names of those; see `is_identifier_key`.
+
+    Args:
+        value: in any of the forms that `persona_text` reads. One without such a field comes back as it is.
+    """
+    structure = structure_of(value)
+    kept, names = _cut(structure) if isinstance(structure, str) else _pruned(structure)
+    return (kept, names) if names else (value, ())
+
+
+def _pruned(value: object) -> tuple[object, tuple[str, ...]]:
+    if isinstance(value, Mapping):
+        names = tuple(text_of(key) for key in value if is_identifier_key(text_of(key)))
+        inner = {key: without_identifiers(item) for key, item in value.items() if text_of(key) not in names}
+        return {key: item for key, (item, _) in inner.items()}, names + sum((more for _, more in inner.values()), ())
+    if isinstance(value, list | tuple):
+        items = [without_identifiers(item) for item in value]
+        return [item for item, _ in items], sum((more for _, more in items), ())
+    return value, ()
+
+
+def _cut(text: str) -> tuple[str, tuple[str, ...]]:
+    """Cut ``identifier: value,`` out of a text, alone on its line or among other fields."""
+    kept, names, end = "", list[str](), 0
+    for written in _FIELD.finditer(text):
+        value = _VALUE.match(text, written.end())
+        if written.start() >= end and value and is_identifier_key(written[1]):
+            kept += text[end : written.start()]
+            names.append(text_of(written[1]))
+            end = value.end()
+    return kept + text[end:], tuple(names)
+
+
 def text_of(value: object) -> str:
     """Return one line of text; ``""`` for anything that stands for nothing."""
     if isinstance(value, dict | list | tuple):
@@ -48,7 +88,7 @@ def structure_of(value: object) -> object:
     for parse in (json.loads, ast.literal_eval):
         try:
             found: object = parse(value.strip())
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
+        except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
             continue
         if isinstance(found, dict | list):
             return found

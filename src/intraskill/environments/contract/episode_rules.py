@@ -6,18 +6,21 @@ whoever plays beside.
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
 from intraskill.environments.contract.play import PlayedEpisode, difference, listed_actions, replay, session_of, step
 from intraskill.environments.contract.rule import Broken, Complaints, ContractProbe, Rule, Skipped
-from intraskill.environments.leaks import leaks
-from intraskill.environments.protocol import Outcome, boundary, slots_of
+from intraskill.environments.leaks import ProductIds, leaks
+from intraskill.environments.persona import without_identifiers
+from intraskill.environments.protocol import Outcome, boundary, offered, slots_of
 from intraskill.environments.shopworld.search import tokenize
 from intraskill.environments.shopworld.world import Shop
+from intraskill.method.errors import offenders
 from intraskill.method.gate.pairs import MAIN_PART
+from intraskill.method.tasks import OPENED, SPLITS
 
 _SHORT_TITLE = 2
 """Words (or Han bigrams) of a title that is no secret."""
@@ -78,6 +81,41 @@ def _named(secret: str, state: Mapping[str, Any]) -> bool:
     return secret in listed_actions(state) or any(
         secret == row.get("id") or secret in row.get("title", "") for row in listed
     )
+
+
+def _unnamed(probe: ContractProbe) -> Complaints:
+    ids, named, marked, count = ProductIds(_product_ids(probe)), list[str](), list[str](), 0
+    for task_id, request, persona in _requests(probe):
+        count += 1
+        if ids.within(f"{request}\n{persona or ''}"):
+            named.append(task_id)
+        if without_identifiers(persona)[1]:
+            marked.append(task_id)
+    problems = (("show a product id", named), ("have a persona with an identifier field", marked))
+    if told := [f"{what}, {offenders(task_ids)}" for what, task_ids in problems if task_ids]:
+        yield Broken(f"of all {count} tasks", "; ".join(told))
+
+
+def _requests(probe: ContractProbe) -> Iterator[tuple[str, str, str | None]]:
+    """Yield id, request and persona of every task; a shop's are read in all splits, and nothing is scored or played."""
+    environment = probe.environment
+    if isinstance(environment, Shop):
+        tasks = [environment.shop_task(task.id) for split in SPLITS for task in environment.tasks(split)]
+        yield from ((task.id, task.request, task.persona) for task in tasks)
+        return
+    for task in (task for split in OPENED for task in environment.tasks(split)):
+        with session_of(environment) as session:
+            opening = session.reset(task.id)
+        yield task.id, opening.instruction, opening.persona
+
+
+def _product_ids(probe: ContractProbe) -> Iterator[str]:
+    """Yield what the environment calls product ids, and what became a button on the pages of results that were seen."""
+    if (secrets := offered(probe.environment, "secrets")) is not None:
+        yield from secrets.product_ids
+    for state in (state for trace in probe.traces for state in trace.states):
+        if state.get("page_type") == "search_results":
+            yield from listed_actions(state)
 
 
 def _running(probe: ContractProbe) -> Complaints:
@@ -227,6 +265,13 @@ RULES = (
         "render pages from the public state only",
         _private_text,
         ("opening", "private_state"),
+    ),
+    Rule(
+        "unnamed",
+        "no request and no persona, of all tasks, shows a product id or has an identifier field",
+        "drop identifier fields such as 用户ID from personas, and tasks whose request names a product by its id",
+        _unnamed,
+        ("opening", "private_text"),
     ),
     Rule(
         "running",

@@ -6,7 +6,14 @@ An episode closes its env_idx. Older servers cannot close one, and one is costly
 import json
 from typing import Any
 
-from intraskill.environments.remote.episode import UNSTATED, RemoteEpisode, ServerIdentity, require_version, unit
+from intraskill.environments.remote.episode import (
+    UNSTATED,
+    RemoteEpisode,
+    ServerIdentity,
+    persona_text,
+    require_version,
+    unit,
+)
 from intraskill.environments.remote.lease import identity_of
 from intraskill.environments.remote.pages import (
     Reply,
@@ -74,7 +81,9 @@ class _AgentGymChannel:
         if not shown:
             raise RemoteFault("protocol", f"{self.where}: the reset of idx {idx} gave no instruction")
         self._request = shown
-        return Start(shown, None, self._page(text))
+        request, _, persona = shown.partition("\n")
+        public = persona_text(persona) if persona else None
+        return Start(f"{request}\n{public}" if public else request, None, self._page(text))
 
     def send(self, action: str) -> Reply:
         self._sound = False  # until the reply is read, nobody knows what this env_idx is doing

@@ -5,13 +5,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from intraskill.environments.leaks import leaks
+from intraskill.environments.leaks import ProductIds, leaks
+from intraskill.environments.persona import without_identifiers
 from intraskill.environments.protocol import Opening, Outcome
 from intraskill.environments.remote.transport import RemoteFault
 from intraskill.environments.remote.wire import SEP
 from intraskill.environments.shopworld.strings import strings_of
 from intraskill.environments.tool_calls import ToolCall
-from intraskill.method.errors import offenders
+from intraskill.method.errors import counted, offenders
 from intraskill.method.gate.pairs import MAIN_PART
 
 UNSTATED = "unstated"
@@ -114,6 +115,30 @@ def require_public(shown: object, where: str, secrets: Collection[str] = (), sai
         )
 
 
+def require_unnamed(opening: str, state: Mapping[str, Any], where: str) -> None:
+    """Refuse a page of results one of whose products the opening named by its id: the search is over before it began.
+
+    Args:
+        opening: request and persona of the episode.
+        state: public state of the page.
+        where: for messages.
+
+    Raises:
+        RemoteFault: ``leak``, with the count and never the ids.
+    """
+    if state.get("page_type") != "search_results":
+        return
+    rows = [row.get("id") for row in state.get("products") or () if isinstance(row, Mapping)]
+    ids = {value for value in (*rows, *(state.get("actions") or ())) if isinstance(value, str)}
+    named = [value for value in ids if ProductIds([value]).within(opening)]
+    if named:
+        raise RemoteFault(
+            "leak",
+            f"{where} offers {counted(len(named), 'product')} whose id its request or persona shows; nothing learned "
+            "from it would count: use a server that keeps ids out of openings",
+        )
+
+
 def components(detail: object, where: str, optional: Collection[str] = ()) -> dict[str, float]:
     """Return r_type, r_att, r_option, r_price and what follows from them: r_strict and r_success.
 
@@ -168,7 +193,8 @@ def require_task(reply: Mapping[str, Any], idx: int, where: str) -> None:
 
 
 def persona_text(persona: object) -> str | None:
-    """Return a persona document as text: one that is text as it is, sections as one entry a line."""
+    """Return a persona document without identifiers as text: text as it is, sections as one entry a line."""
+    persona, _ = without_identifiers(persona)
     if isinstance(persona, str) or persona is None:
         return persona
     return "\n".join(_lines(persona, "")) or None

@@ -15,6 +15,7 @@ from intraskill.environments.remote.episode import (
     persona_text,
     require_public,
     require_task,
+    require_unnamed,
     require_version,
     unit,
     with_notice,
@@ -74,6 +75,7 @@ class _LeaseEpisode:
         self._language = settings.language or identity.language
         self._lease: dict[str, Any] | None = None
         self._page = ""
+        self._asked = ""
         self._state: dict[str, Any] = {}
         self._said: list[str] = []
 
@@ -90,9 +92,10 @@ class _LeaseEpisode:
         if not isinstance(instruction, str) or not instruction.strip():
             raise RemoteFault("protocol", f"{self._where}: the reset of idx {idx} gave no task_instruction")
         require_public(reply.get("user_persona"), f"{self._where}: the persona of idx {idx}")
+        persona = persona_text(reply.get("user_persona")) if self._persona else None
+        self._asked = f"{instruction}\n{persona}"
         self._keep(reply, over=False)
         self._page = reply["observation"]
-        persona = persona_text(reply.get("user_persona")) if self._persona else None
         return Opening(instruction, persona, self._page, self._state)
 
     def act(self, call: ToolCall) -> Outcome:
@@ -169,6 +172,7 @@ class _LeaseEpisode:
         require_public(beside, self._where)
         require_public(shown, self._where, said=self._said)
         require_public(state, self._where, said=self._said)
+        require_unnamed(self._asked, state, self._where)
         self._state = {key: value for key, value in state.items() if key != "observation_version"}
 
 

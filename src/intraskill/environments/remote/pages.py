@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from intraskill.environments.protocol import Opening, Outcome
-from intraskill.environments.remote.episode import folded, last_action, require_public, with_notice
+from intraskill.environments.remote.episode import (
+    folded,
+    last_action,
+    require_public,
+    require_unnamed,
+    with_notice,
+)
 from intraskill.environments.remote.wire import INSTRUCTION_LABEL, PURCHASE, SEP, SHOP_LABEL
 from intraskill.environments.shopworld.strings import STRINGS
 from intraskill.environments.tool_calls import ToolCall
@@ -23,6 +29,8 @@ _SUBPAGES = frozenset(words.attributes.casefold() for words in STRINGS.values())
 }
 _NAVIGATION = NEXT | PREV | BACK | BUY | _SUBPAGES
 _PRICE = re.compile(r"[$¥￥]\s*(\d+(?:,\d{3})*(?:\.\d+)?)")
+_PRICE_LABEL = re.compile(r"(?:price|价格)\s*[:：]", re.IGNORECASE)
+_BRACKETS = re.compile(r"[\[\]]")
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*元?$")
 _PAGE = re.compile(r"(?:page|第|页码)\D{0,3}(\d+)", re.IGNORECASE)
 _TOTAL = re.compile(r"(?:total results|found|总结果数|商品数|共)\D{0,3}(\d+)", re.IGNORECASE)
@@ -98,15 +106,24 @@ class Browser:
         """Return the feedback code of an action that this page does not have, or ``None``."""
         if call.name == "search":
             return None if self.page.search_available else "search_unavailable"
-        if call.argument in self.page.buttons:
-            return None
+        button = self.button(call.argument)
+        if button is not None:
+            # A server's pattern takes brackets for its own, and spaces are folded: it would read another button.
+            return "unsendable_action" if _BRACKETS.search(button) or folded(button) != button else None
         if self.kind == "product_detail":
-            axis, _, value = call.argument.partition("=")
-            if value and self.selected.get(axis) == value:
+            axis, _, value = call.argument.casefold().partition("=")
+            if value and (axis, value) in {(a.casefold(), v.casefold()) for a, v in self.selected.items()}:
                 return "already_selected"
             if call.argument.casefold() in BUY:
                 return "incomplete_options"
         return "unavailable_action"
+
+    def button(self, argument: str) -> str | None:
+        """Return the button that an argument names, as the server spells it; its own spelling comes before others."""
+        if argument in self.page.buttons:
+            return argument
+        alike = [button for button in self.page.buttons if button.casefold() == argument.casefold()]
+        return alike[0] if len(alike) == 1 else None
 
     def follow(self, call: ToolCall, page: TextPage) -> None:
         """Move to the page that an action led to."""
@@ -164,11 +181,13 @@ class Browser:
         total, more = _TOTAL.search(text), any(button.casefold() in NEXT for button in self.page.buttons)
         shown = _PAGE.search(text)
         found = int(total[1]) if total else None
-        pages = -(-found // self.size) if found and self.size else None
+        pages = None
+        if found is not None and (found == 0 or self.size):
+            pages = -(-found // self.size) if found else 0
         return {
             "search_text": self.query,
             "page": int(shown[1]) if shown else self.number,
-            "total_pages": pages or self.number + more,
+            "total_pages": self.number + more if pages is None else pages,
             "total_results": found,
             "products": list(self._rows()),
         }
@@ -190,21 +209,30 @@ class Browser:
     def _product_state(self) -> dict[str, Any]:
         offered = {axis: list(values) for axis, values in self.offered.items()}
         missing = [axis for axis in offered if axis not in self.selected]
-        price = _price([part for part in self.page.parts if _PRICE.search(part) or "价格" in part])
         return {
             "product": (self.product or _record("", "", None)) | {"attributes": [], "bullets": []},
             "selected_options": dict(self.selected),
             "available_options": offered,
             "missing_option_axes": missing,
             "options_complete": not missing,
-            "selected_price": price if price is not None else self.product.get("price"),
+            "selected_price": self._shown_price(),
         }
+
+    def _shown_price(self) -> float | None:
+        """The price that a part is labelled with, else the first amount of money that is no option's text."""
+        buttons = set(map(str.casefold, self.page.buttons))
+        own = [part for part in self.page.parts if part.casefold() not in buttons]
+        labelled = [part for part in own if _PRICE_LABEL.match(part)]
+        others = [part for part in own if _PRICE.search(part) or "价格" in part]
+        prices = (_price([part]) for part in (*labelled, *others))
+        return next((price for price in prices if price is not None), self.product.get("price"))
 
     def _options(self) -> dict[str, list[str]]:
         """Return axis → values: buttons that name their axis, or the parts below the axis's own part."""
         buttons = {b.casefold(): b for b in self.page.buttons if b.casefold() not in _NAVIGATION}
         offered: dict[str, list[str]] = {}
-        if any("=" in button for button in buttons):
+        alone = {part.casefold() for part in self.page.parts}
+        if all("=" in button and button not in alone for button in buttons):
             for button in buttons.values():
                 axis, _, value = button.partition("=")
                 offered.setdefault(axis, []).append(value)
@@ -354,12 +382,14 @@ class TextEpisode:
         self._channel = channel
         self._browser = Browser(TextPage((), True, ()))
         self._hidden: tuple[str, ...] = ()
+        self._asked = ""
         self._said: list[str] = []
 
     def reset(self, idx: int) -> Opening:
         """Take a slot and show its first page."""
         start = self._channel.start(idx)
         self._hidden, self._browser = start.hidden, Browser(start.page)
+        self._asked = f"{start.instruction}\n{start.persona}"
         require_public([start.instruction, start.persona], f"{self._channel.where}: idx {idx}", self._hidden)
         state = self._browser.state(None)
         return Opening(start.instruction, start.persona, self._public(state), state)
@@ -370,9 +400,10 @@ class TextEpisode:
         code = self._browser.refusal(call)
         if code is not None:
             return self._refused(call, code)
-        argument = folded(call.argument)
-        # A server's pattern takes brackets for its own, and a query loses nothing without them.
-        argument = argument.translate({ord("["): " ", ord("]"): " "}) if call.name == "search" else argument
+        # A query loses nothing without the brackets that a server's pattern takes for its own.
+        argument = _BRACKETS.sub(" ", folded(call.argument))
+        if call.name == "click":
+            argument = self._browser.button(call.argument) or argument
         reply = self._channel.send(f"{call.name}[{argument}]")
         noted = last_action(call.argument, "executed", self._channel.language)
         if reply.page is None:
@@ -380,7 +411,7 @@ class TextEpisode:
             reward = reply.parts.get(MAIN_PART, 0.0)
             state = self._browser.state(noted)
             return Outcome("", state, "executed", call.name, call.argument, True, reward, reply.parts, reply.ending)
-        self._browser.follow(call, reply.page)
+        self._browser.follow(ToolCall(call.name, argument if call.name == "click" else call.argument), reply.page)
         state = self._browser.state(noted)
         return Outcome(self._public(state), state, "executed", call.name, call.argument, False)
 
@@ -406,4 +437,5 @@ class TextEpisode:
     def _public(self, state: Mapping[str, Any]) -> str:
         text = self._channel.shown(self._browser.page)
         require_public({"page": text, "state": state}, self._channel.where, self._hidden, self._said)
+        require_unnamed(self._asked, state, self._channel.where)
         return text

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from intraskill.environments.leaks import ProductIds
+from intraskill.environments.persona import persona_text, without_identifiers
 from intraskill.environments.shop_files.fields import UnusableError
 from intraskill.environments.shopworld.catalogue import Catalogue, Product
 from intraskill.environments.shopworld.proof import closest
@@ -49,9 +51,14 @@ class Loaded:
 
 
 class RowLedger:
-    """Collects products, tasks, exclusions and notes while a file is read."""
+    """Collects products, tasks, exclusions and notes while a file is read.
 
-    def __init__(self) -> None:
+    Args:
+        ids: every product id of the file, whether its product loads or not: no task may show one.
+    """
+
+    def __init__(self, ids: Iterable[str]) -> None:
+        self._ids = ProductIds(ids)
         self.products: dict[str, Product] = {}
         self.tasks: list[ShopTask] = []
         self.excluded: list[Excluded] = []
@@ -64,6 +71,26 @@ class RowLedger:
     def note(self, text: str, name: str) -> None:
         """Remember that a rule was applied to one product or task."""
         self._notes[text].append(name)
+
+    def public_persona(self, value: object, name: str) -> str | None:
+        """Return a persona as text, without identifier fields and product ids; each removal is noted."""
+        kept, names = without_identifiers(value)
+        if names:
+            self.note("identifier fields of the persona were dropped", name)
+        text = persona_text(kept)
+        if text is None or (public := self._ids.removed(text)) == text:
+            return text
+        self.note("product ids were taken out of the persona", name)
+        return persona_text(public)
+
+    def require_unnamed(self, request: str) -> None:
+        """Refuse a request that holds a product id.
+
+        Raises:
+            UnusableError: when it does.
+        """
+        if self._ids.within(request):
+            raise UnusableError("the request holds a product id")
 
     def check_gold(self, reward: str) -> None:
         """Note every task that even its own product cannot fulfil; the task stays, as in the published benchmark."""

@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from intraskill.environments.persona import persona_text
 from intraskill.environments.shop_files.fields import (
     UnusableError,
     axes_of,
@@ -42,7 +41,8 @@ def load_shopsimulator(path: str | Path) -> Loaded:
     """
     rows = read_rows(path, "path")
     _check_kind(rows, path)
-    ledger, roles = RowLedger(), dict[str, Split]()
+    ledger = RowLedger(text_of(row.get("asin")) for row in rows if isinstance(row, Mapping))
+    roles = dict[str, Split]()
     crossing: list[str] = []
     for number, row in enumerate(rows, start=1):
         name = text_of(row.get("asin")) if isinstance(row, Mapping) else ""
@@ -127,12 +127,13 @@ def _task(name: str, product: Product, row: Mapping[str, Any], item: object, led
     instruction, simple = text_of(item.get("instruction")), text_of(item.get("instruction_simple"))
     if not instruction:
         raise UnusableError("the instruction is null or blank")
-    persona = persona_text(item.get("user_persona") or row.get("user_persona")) if simple else None
+    persona = ledger.public_persona(item.get("user_persona") or row.get("user_persona"), name) if simple else None
     budget = _budget(name, item, ledger)
     wanted = texts_of(item.get("attributes")) or texts_of(item.get("instruction_attributes"))
     options = goal_options(texts_of(item.get("instruction_options")), product)
     goal = goal_of(product, wanted, options, budget)
     request = simple if persona else instruction
+    ledger.require_unnamed(request)
     user = f"user-{content_hash(persona)}" if persona else f"user-{product.id}"
     return ShopTask(name, instruction, request, persona, user, goal, features_of(product, goal, bool(persona)))
 

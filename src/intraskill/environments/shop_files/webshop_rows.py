@@ -54,8 +54,10 @@ def load_webshop(
     spoken = None if human is None else read_mapping(human, "human")
     if spoken is not None and human is not None:
         _check_entries(spoken, human, "human", list)
-    ledger = RowLedger()
-    _add_products(read_rows(items, "items"), entries, items, ledger)
+    rows = read_rows(items, "items")
+    products = [row.get("product", row) if isinstance(row, Mapping) else row for row in rows]
+    ledger = RowLedger([*entries, *(text_of(row.get("asin")) for row in products if isinstance(row, Mapping))])
+    _add_products(products, entries, items, ledger)
     wanted = list(_spoken(spoken) if spoken is not None else _written(entries))
     asked = {product_id for _, product_id, _ in wanted}
     for product_id in entries:
@@ -65,7 +67,9 @@ def load_webshop(
         try:
             if product_id not in ledger.products:
                 raise UnusableError("its product is not among the items")
-            ledger.tasks.append(_task(name, ledger.products[product_id], entry, seed if budgets else None))
+            task = _task(name, ledger.products[product_id], entry, seed if budgets else None)
+            ledger.require_unnamed(task.request)
+            ledger.tasks.append(task)
         except UnusableError as reason:
             ledger.exclude("task", name, reason)
     ledger.check_gold("webshop")
@@ -81,12 +85,11 @@ def _check_entries(entries: Mapping[str, Any], path: str | Path, what: str, kind
         )
 
 
-def _add_products(rows: list[Any], entries: Mapping[str, Any], path: str | Path, ledger: RowLedger) -> None:
-    products = [row.get("product", row) if isinstance(row, Mapping) else row for row in rows]
+def _add_products(products: list[Any], entries: Mapping[str, Any], path: str | Path, ledger: RowLedger) -> None:
     if not any(isinstance(row, Mapping) and "asin" in row and ("name" in row or "Title" in row) for row in products):
         first = ", ".join(list(products[0])[:6]) if isinstance(products[0], Mapping) else "none"
         raise ConfigError(
-            f"items={path} is no WebShop items file: none of its {len(rows)} rows has asin and name (keys of the "
+            f"items={path} is no WebShop items file: none of its {len(products)} rows has asin and name (keys of the "
             f"first: {first}); ShopSimulator's rows load with shopsimulator(path=…)"
         )
     for number, row in enumerate(products, start=1):

@@ -40,6 +40,7 @@ _ENGLISH_MESSAGES = {
     "already_selected": "this value is already selected",
     "incomplete_options": "choose every option before buying",
     "unavailable_action": "this page has no such action",
+    "unsendable_action": "the shop cannot be told this value",
 }
 _CHINESE_MESSAGES = {
     "executed": "已执行",
@@ -50,6 +51,7 @@ _CHINESE_MESSAGES = {
     "already_selected": "该规格值已选中",
     "incomplete_options": "购买前请选好所有规格",
     "unavailable_action": "当前页面没有这个操作",
+    "unsendable_action": "商店无法接收这个值",
 }
 _ENGLISH_LABELS = {
     "home": "Search page",
