@@ -1,8 +1,9 @@
 """A finished gate for people: forest plot and summary as files, the table and the same words on the terminal."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.markup import escape
@@ -14,7 +15,7 @@ from intraskill.method.gate.diagnostics.interactions import ALARM_RATE
 from intraskill.method.gate.intervals import Interval
 from intraskill.method.gate.power import smallest_effect
 from intraskill.report.forest import name_of, verdict_words, write_forest
-from intraskill.report.tables import LOOKED, console, interval
+from intraskill.report.tables import LOOKED, console, effect, interval
 from intraskill.rounds.gate.assess import Validation, slice_rows
 from intraskill.rounds.gate.findings import Findings, chunk_table, noise_band, sides
 from intraskill.rounds.gate.outlook import words as power_words
@@ -115,6 +116,8 @@ def _helpful(found: Validation) -> str:
         "hurts": "Hurting, since their whole interval lies below 0",
         "unclear": "Too close to 0 to tell with this many tasks",
     }
+    if found.assessment.no_information:
+        return f"No information: {found.assessment.no_information}. The skill stays as it is, and candidates wait."
     if not found.contributions.chunk_ids:
         return ""
     named = {side: ", ".join(titles[chunk_id] for chunk_id in chunk_ids) for side, chunk_ids in by_side.items()}
@@ -240,12 +243,13 @@ def _left_out(found: Validation) -> str:
 
 def _markdown_table(found: Validation) -> str:
     lines = ["| chunk | contribution | 95 % interval | shrunk | P(> 0) | verdict |", "|---|---|---|---|---|---|"]
-    for row in sorted(chunk_table(found), key=lambda row: (row["kind"] == "placebo", -row["beta"])):
+    for row in sorted(chunk_table(found), key=_by_effect):
         shrunk = f"{row['shrunk']:+.3f}" if "shrunk" in row else "–"
         probability = f"{row['probability']:.2f}" if "probability" in row else "–"
         title, reason = (str(row[name]).replace("|", "\\|") for name in ("title", "reason"))
-        verdict = "placebo" if row["kind"] == "placebo" else f"{'keep' if row['kept'] else 'drop'}: {reason}"
-        numbers = f"{row['beta']:+.3f} ± {row['se']:.3f} | [{row['low']:+.3f}, {row['high']:+.3f}]"
+        word = "keep" if row["kept"] else "wait" if found.assessment.no_information else "drop"
+        verdict = "placebo" if row["kind"] == "placebo" else f"{word}: {reason}"
+        numbers = f"{effect(row)} | {_ends(row)}"
         lines.append(f"| {title} | {numbers} | {shrunk} | {probability} | {verdict} |")
     return "\n".join(lines)
 
@@ -254,6 +258,15 @@ def _interval(found: Interval, *, signed: bool = False) -> str:
     number = "{:+.3f}" if signed else "{:.3f}"
     low, high = number.format(found.low), number.format(found.high)
     return f"{number.format(found.mean)} [{low}, {high}]"
+
+
+def _ends(row: Mapping[str, Any]) -> str:
+    return f"[{row['low']:+.3f}, {row['high']:+.3f}]" if "low" in row else "–"
+
+
+def _by_effect(row: Mapping[str, Any]) -> tuple[bool, float]:
+    """Sort placebos last, and chunks by falling β̂."""
+    return row["kind"] == "placebo", -row.get("beta", 0.0)
 
 
 def _times(count: int) -> str:
@@ -294,15 +307,15 @@ def _contributions_table(found: Validation) -> Table:
     for name in ("chunk", "β ± SE", "95 % interval", "shrunk", "P(>0)", "shown in"):
         table.add_column(name, no_wrap=name != "chunk")
     table.add_column("verdict")
-    for row in sorted(chunk_table(found), key=lambda row: (row["kind"] == "placebo", -row["beta"])):
+    for row in sorted(chunk_table(found), key=_by_effect):
         style = {"placebo": "dim"}.get(row["kind"], "green" if row["kept"] else "red")
         table.add_row(
             name_of(row),
-            f"{row['beta']:+.3f} ± {row['se']:.3f}",
-            f"[{row['low']:+.3f}, {row['high']:+.3f}]",
+            effect(row),
+            _ends(row),
             f"{row['shrunk']:+.3f}" if "shrunk" in row else "–",
             f"{row['probability']:.2f}" if "probability" in row else "–",
-            str(row["visible"]),
+            str(row.get("visible", "–")),
             Text(verdict_words(row).replace("\n", " "), style),
         )
     return table

@@ -10,11 +10,15 @@
              chunk_id, selected_in, at_selection, se_at_selection, shrunk, sd_shrunk, remeasured, se_remeasured}]
     timing   {total_s, stages: {stage: seconds}}                the only wall-clock times
     tokens   {sampled, prompt, rollouts}
+    steps_without_signal     {count, of}: training steps in which no group's rewards differed, so that the weights
+             stayed; only when there was one
     llm      {calls, tokens_in, tokens_out, cost}    paid to a proposer's endpoint until its last proposals, or null
 
 Each round also carries ``checkpoint``, ``skill``, ``skill_free_prob`` and the intervals of R_free and R_pair, and
-``stopped`` when its gate was sequential. A chunk also carries ``low`` and ``high``, and ``shrunk``, ``shrunk_sd`` and
-``probability`` under the policy ``probability``. Its ``status`` is active, retired or refused. ``visible_probability``
+``stopped`` when its gate was sequential, and ``no_information`` when nothing varied in it: then its chunks lack
+``beta`` to ``high``, a candidate's ``status`` is waiting, and exposures stay. A chunk also carries ``low`` and ``high``
+and, under the policy ``probability``, ``shrunk``, ``shrunk_sd`` and ``probability``. Its ``status`` is active,
+retired or refused. ``visible_probability``
 is P(visible_j) = (1 − q) ρ_j and ``bare_probability`` P(∅) = q + (1 − q) Π_j (1 − ρ_j), both for a training group of
 the next round.
 """
@@ -46,7 +50,7 @@ def summarise(root: Path) -> dict[str, Any]:
     final = FINAL.sealed(root / "final") if is_sealed(root / "final") else None
     closed = final is not None or plan["plan"]["final.tasks"] == 0
     rows = Metrics(METRICS.path(root)).rows()
-    queries, gates = query_count(root), measured_rounds(root)
+    queries, gates = query_count(root), [gate for gate in measured_rounds(root) if gate.contributions.chunk_ids]
     again = remeasurements(gates)
     curse, titles = (
         winners_curse(again, gates),
@@ -78,7 +82,14 @@ def summarise(root: Path) -> dict[str, Any]:
             "rollouts": _total(rows, "rollouts") + _total(rows, "rollouts_run"),
         },
         "llm": spending(rows),
+        **_idle_steps(rows),
     }
+
+
+def _idle_steps(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return how many training steps had no group with signal, of how many; nothing when every step had one."""
+    used = [row["train/groups_used"] for row in rows if "train/groups_used" in row]
+    return {"steps_without_signal": {"count": used.count(0), "of": len(used)}} if 0 in used else {}
 
 
 def write_summary(root: Path) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from intraskill.method.errors import counted
 from intraskill.rounds.evaluate import Comparison
 from intraskill.store.artifacts import SKILL
 from intraskill.store.contents import Evaluation
@@ -19,7 +20,7 @@ LOOKED = (
     "to 96 times in 100, and leave out 0 for about 6 to 7 in 100 useless chunks."
 )
 """Belongs beside every interval of a gate that may have stopped early."""
-_STATUS_STYLES = {"active": "green", "retired": "yellow", "refused": "red"}
+_STATUS_STYLES = {"active": "green", "retired": "yellow", "waiting": "yellow", "refused": "red"}
 
 
 def interval(data: Row | None, *, signed: bool = False) -> str:
@@ -80,13 +81,18 @@ def chunks_table(rounds: Sequence[Row]) -> Table:
         cells = []
         for row in rounds:
             found = next((c for c in row["chunks"] if c["id"] == chunk_id), None)
-            cells.append("" if found is None else f"{found['beta']:+.3f} ± {found['se']:.3f}")
+            cells.append("" if found is None else effect(found))
         present = chunk if chunk_id in current else {}
         names = ("probability", "exposure", "visible_probability") if judged else ("exposure", "visible_probability")
         chances = [_probability(present.get(name)) for name in names]
         status = Text(chunk["status"], _STATUS_STYLES.get(chunk["status"], ""))
         table.add_row(chunk["title"], *cells, *chances, status)
     return table
+
+
+def effect(row: Row) -> str:
+    """Return β̂ ± SE, or a dash after a gate without information."""
+    return f"{row['beta']:+.3f} ± {row['se']:.3f}" if "beta" in row else "–"
 
 
 def _probability(value: float | None) -> str:
@@ -119,6 +125,17 @@ def report(summary: Row, root: str) -> RenderableType:
         parts += [_rounds_table(summary["rounds"]), chunks_table(summary["rounds"])]
     if looked := [str(row["round"]) for row in summary["rounds"] if row.get("stopped")]:
         parts.append(f"Gates of round {', '.join(looked)} took looks. {LOOKED}")
+    parts += [
+        f"The gate of round {row['round']} found no information: {row['no_information']}. The skill and its exposures "
+        "stay, and candidates wait."
+        for row in summary["rounds"]
+        if row.get("no_information")
+    ]
+    if idle := summary.get("steps_without_signal"):
+        parts.append(
+            f"{idle['count']} of {counted(idle['of'], 'training step')} had no signal: in no group did the rewards "
+            "differ, so the weights stayed."
+        )
     if summary["final"] is not None:
         parts.append(_final_table(summary["final"]))
     timing, tokens = summary["timing"], summary["tokens"]

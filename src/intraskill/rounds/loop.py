@@ -4,6 +4,7 @@ A round directory is the whole state. Every stage writes one readable artifact a
 the same command continues a killed run to the same bytes.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -81,7 +82,7 @@ def cold_start(run: Run) -> State:
     validation = validate_skill(run, directory, round_facts(run, 0, drafted, ()))
     ledger = record_fates(Memory(ledger), proposals, validation.decision, drafted)
     curriculum = Curriculum(
-        fixed_q(run.config.curriculum.skill_free_prob), _exposure(run.config.curriculum, validation)
+        fixed_q(run.config.curriculum.skill_free_prob), _exposure(run.config.curriculum, validation, {})
     )
     state = State(0, run.learner.checkpoint, validation.decision.skill, curriculum, ledger)
     taken = sum(chunk.id in state.skill.ids for proposal in proposals for chunk in proposal.chunks)
@@ -104,9 +105,11 @@ def run_round(run: Run, state: State, round_index: int) -> State:
     decision = validation.decision
     ledger = record_fates(Memory(ledger, round_index), proposals, decision, state.skill)
     curriculum = Curriculum(
-        _next_q(run.config.curriculum, state.curriculum, validation), _exposure(run.config.curriculum, validation)
+        _next_q(run.config.curriculum, state.curriculum, validation),
+        _exposure(run.config.curriculum, validation, state.curriculum.exposure),
     )
-    counts: EditCounts = {"proposed": len(edits), "taken": len(decision.taken), "refused": len(decision.refused)}
+    refused = 0 if validation.assessment.no_information else len(decision.refused)
+    counts: EditCounts = {"proposed": len(edits), "taken": len(decision.taken), "refused": refused}
     following = State(round_index, run.learner.checkpoint, decision.skill, curriculum, ledger)
     row = _round_row(run, following, validation, pool(state.skill, edits), frontier, counts)
     return commit(run, directory, following, row)
@@ -182,6 +185,8 @@ def _round_row(
     }
     if validation.stopped:
         row["stopped"] = validation.stopped
+    if validation.assessment.no_information:
+        row["no_information"] = validation.assessment.no_information
     return row
 
 
@@ -193,7 +198,8 @@ def _round_line(row: RoundRow) -> str:
         text += f", gap {gap['mean']:+.3f} ± {gap['se']:.3f}"
     active = sum(chunk["status"] == "active" for chunk in row["chunks"])
     taken = f"{row['edits']['taken']} of {row['edits']['proposed']} edits taken"
-    return f"{text}, {counted(active, 'active chunk')}, {taken}"
+    text = f"{text}, {counted(active, 'active chunk')}, {taken}"
+    return f"{text}; no information: {row['no_information']}" if "no_information" in row else text
 
 
 def _open_round(run: Run, round_index: int) -> Path:
@@ -211,8 +217,14 @@ def _save_checkpoint(learner: Learner, directory: Path) -> None:
         learner.save(aside)
 
 
-def _exposure(rule: CurriculumConfig, validation: Validation) -> dict[str, float]:
-    """Return ρ_{t+1}; a chunk that the gate holds for want of evidence gets ρ_min, whatever its β̂."""
+def _exposure(rule: CurriculumConfig, validation: Validation, previous: Mapping[ChunkId, float]) -> dict[str, float]:
+    """Return ρ_{t+1}; a chunk that the gate holds for want of evidence gets ρ_min, whatever its β̂.
+
+    After a gate without information ρ stays: silence says nothing against what earlier gates measured. A chunk that no
+    gate has measured yet gets ρ_min.
+    """
+    if validation.assessment.no_information:
+        return {chunk_id: previous.get(chunk_id, rule.rho_min) for chunk_id in validation.decision.kept}
     exposure_rule = ExposureRule(rule.rho_min, rule.rho_max, rule.saturation)
     exposure = allocate_exposure(validation.decision.skill, validation.contributions, exposure_rule)
     return exposure | dict.fromkeys(validation.decision.held, rule.rho_min)

@@ -38,10 +38,10 @@ class ChunkRow(TypedDict):
 
     id: ChunkId
     title: str
-    beta: float
-    se: float
-    low: float
-    high: float
+    beta: NotRequired[float]
+    se: NotRequired[float]
+    low: NotRequired[float]
+    high: NotRequired[float]
     shrunk: NotRequired[float]
     shrunk_sd: NotRequired[float]
     probability: NotRequired[float]
@@ -87,6 +87,7 @@ class RoundRow(TypedDict):
     edits: EditCounts
     chunks: list[ChunkRow]
     stopped: NotRequired[str]
+    no_information: NotRequired[str]
 
 
 class FinalReport(TypedDict):

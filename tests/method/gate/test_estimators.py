@@ -8,6 +8,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -332,8 +333,10 @@ def constant(bare: float | None, masked: float | None) -> Pairs:
 
 
 def test_equal_rewards_are_refused_by_name() -> None:
-    with pytest.raises(NoVariationError, match="all 30 bare rewards equal 0, so ancova has nothing to adjust by"):
-        fit(constant(0.0, None), "ancova")
+    same = constant(None, None)
+    same = replace(same, masked_parts=same.bare_parts, masked_N=same.bare_N, delta_N=0.0 * same.delta_N)
+    with pytest.raises(NoVariationError, match="all 30 differences R − B are 0"):
+        fit(same, "ancova")
     with pytest.raises(NoVariationError, match="all 30 differences R − B are 0: every masked run earned what"):
         fit(constant(0.5, 0.5))
     with pytest.raises(NoVariationError, match="all 30 outcomes equal 0.5, so nothing says how uncertain"):
@@ -341,6 +344,9 @@ def test_equal_rewards_are_refused_by_name() -> None:
     with pytest.raises(NoVariationError, match="all 30 outcomes equal 0.5"):
         fit(constant(0.0, 0.5), "paired_ols_intercept")
     assert fit(constant(0.0, 0.5)).residual_sd > 0
+    unadjusted, masked = fit(constant(0.0, None), "ancova"), fit(constant(0.0, None), "masked_ols")
+    assert unadjusted.beta_J.tolist() == masked.beta_J.tolist() and unadjusted.se_J.tolist() == masked.se_J.tolist()
+    assert unadjusted.notes == ("bare is constant and left out for 2: r_half, r_strict",)
     assert covariate(constant(0.0, None), {"ease": EASE}).notes == (
         "bare is constant and left out for 2: r_half, r_strict",
     )

@@ -20,7 +20,6 @@ from intraskill.environments.planted import PlantedWorld
 from intraskill.method.errors import (
     ArtifactError,
     ConfigError,
-    NoVariationError,
     PairingError,
     RankDeficientError,
     SplitError,
@@ -29,7 +28,7 @@ from intraskill.method.errors import (
 from intraskill.method.gate.estimators import fit
 from intraskill.method.skill.skill import Skill, parse_skill
 from intraskill.report.forest import draw, write_forest
-from intraskill.report.gate import paragraphs
+from intraskill.report.gate import paragraphs, print_gate
 from intraskill.rounds.earlier_rounds import last_noise, read_noise
 from intraskill.rounds.evaluate import Source, find_source, skill_of
 from intraskill.rounds.gate.findings import chunk_table, find
@@ -443,9 +442,26 @@ def test_a_gate_that_cannot_see_the_effect_is_refused_or_warned_about(finished, 
     alone(finished, tmp_path, effect=0.9, require_power=True)
 
 
-def test_a_gate_whose_rewards_are_all_equal_is_refused(tmp_path):
-    with pytest.raises(NoVariationError, match="all 48 differences R − B are 0"):
-        loose(tmp_path, {"tasks_per_split": TASKS, "broken": 1.0})
+@pytest.mark.parametrize("estimator", ["paired_ols", "ancova", "masked_ols", "covariate"])
+def test_a_gate_whose_rewards_are_all_equal_ends_with_no_information_and_so_does_its_refit(tmp_path, estimator, capsys):
+    world = {"tasks_per_split": TASKS, "broken": 1.0}
+    report = loose(tmp_path, world, estimator=estimator, placebos=1)[2]
+    draft = PlantedWorld(**world).draft
+    print_gate(report.validation, report.findings, report.directory, report.remarks)
+    said = capsys.readouterr().out
+    assert "No information: all 48" in said and "nan" not in said
+    assert "No information: all 48" in (report.directory / "summary.md").read_text()
+    assert not (report.directory / "forest.svg").exists()
+    gate, measured = (read_json(report.directory / name) for name in ("gate.json", "contributions.json"))
+    assert gate["no_information"] == measured["no_information"] and measured["beta_J"] == []
+    assert gate["kept"] == list(draft.ids) and gate["r_free"]["mean"] == 0.0
+    rows = list(csv.DictReader((report.directory / "contributions.csv").open()))
+    assert [row["id"] for row in rows] == list(draft.ids) and "beta" not in rows[0]
+    assert {row["verdict"] for row in rows} == {"no_information"}
+    again, findings, directory = refit(report.directory / "pairs.parquet", {"estimator": "paired_ols_intercept"})
+    print_gate(again, findings, directory, ())
+    assert "No information: all 48 outcomes equal 0" in capsys.readouterr().out
+    assert again.assessment.no_information and again.decision.skill == draft
 
 
 def test_a_gate_of_fewer_pairs_than_chunks_is_refused(tmp_path):

@@ -40,6 +40,7 @@ class Fate(StrEnum):
     LEAK_FILTER = "rejected_by_firewall"
     NO_PROPOSAL = "no_proposal"
     HELD_AT_FLOOR = "held_at_floor"
+    NO_INFORMATION = "no_information"
     WAITING = "waiting"
     UNLIKELY = "unlikely_to_help"
     NOT_DISCOVERED = "not_discovered"

@@ -19,7 +19,7 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from intraskill.method.errors import ConfigError, NoVariationError, offenders
+from intraskill.method.errors import ConfigError, offenders
 from intraskill.method.gate.pairs import MaskedOnly, Pairs, Vector
 from intraskill.method.gate.regression import Contributions, Regression, contributions_of
 
@@ -47,8 +47,8 @@ def fit(
             to, or lacking for, the wrong one, a value that is not finite, or a column named like another one.
         RankDeficientError: if the rows cannot separate the columns or leave no freedom for a standard error; the
             message names the columns or the tasks.
-        NoVariationError: if all rewards that the model compares are equal. A component whose bare rewards are all
-            equal is fitted without them and named in ``notes``.
+        NoVariationError: if all rewards that the model compares are equal, or each equals its bare one. A component
+            whose bare rewards are all equal is fitted without them and named in ``notes``.
     """
     if estimator not in ESTIMATORS:
         raise ConfigError(f"unknown estimator {estimator!r}; choose one of {', '.join(ESTIMATORS)}")
@@ -56,11 +56,6 @@ def fit(
         raise ConfigError(f"columns known before the masks go with covariate, and only with it, got {estimator}")
     if isinstance(rows, MaskedOnly) and estimator not in ("masked_ols", "covariate"):
         raise ConfigError(f"{estimator} needs bare runs, and these rows have none; use masked_ols or covariate")
-    if isinstance(rows, Pairs) and estimator == "ancova" and len(rows.bare_N) and np.ptp(rows.bare_N) == 0.0:
-        raise NoVariationError(
-            f"all {len(rows.bare_N)} bare rewards equal {rows.bare_N[0]:g}, so ancova has nothing to adjust by; "
-            "use masked_ols or paired_ols"
-        )
     return contributions_of(_model(rows, estimator, known or {}))
 
 

@@ -348,7 +348,8 @@ def contributions_of(model: Regression) -> Contributions:
 
     Raises:
         RankDeficientError: as `factorize`.
-        NoVariationError: if the main outcome does not vary (or, without an intercept, is 0 everywhere).
+        NoVariationError: if the main outcome does not vary (or, without an intercept, is 0 everywhere), or equals the
+            bare reward beside it in every row: a perfect fit whose standard errors of 0 would be rounding.
     """
     if not model.chunk_ids:
         return _nothing_to_estimate(model)
@@ -397,7 +398,8 @@ def _audit_variation(model: Regression) -> None:
             f"all {rows} outcomes equal {outcome_N[0]:g}, so nothing says how uncertain a contribution is; use tasks "
             "that this checkpoint sometimes solves and sometimes fails"
         )
-    if rows and not outcome_N.any():
+    same = "bare" in model.own_nuisance and np.array_equal(outcome_N, model.own_nuisance["bare"][MAIN_PART])
+    if rows and (same or not outcome_N.any()):
         raise NoVariationError(
             f"all {rows} differences R − B are 0: every masked run earned what its bare run earned, and nothing says "
             "how uncertain that is; check that the skill reaches the prompt and that rewards vary between tasks"

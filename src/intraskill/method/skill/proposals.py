@@ -14,7 +14,7 @@ from intraskill.method.skill.skill import Chunk, ChunkId
 
 PERSON = "person"
 """Stands among the support of what a person proposed or rewrote."""
-_NO_LOSS = (Fate.SELECTED, Fate.WAITING, Fate.HELD_AT_FLOOR, Fate.NO_PROPOSAL, Fate.BLOCKED)
+_NO_LOSS = (Fate.SELECTED, Fate.WAITING, Fate.HELD_AT_FLOOR, Fate.NO_INFORMATION, Fate.NO_PROPOSAL, Fate.BLOCKED)
 """Fates that keep nothing away: waiting means that the next gate may add what this one could not see, and what is
 blocked lost earlier; it must not be kept away for longer by asking again."""
 

@@ -4,8 +4,10 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
+
+import numpy as np
 
 from intraskill.config.config import ESTIMATORS
 from intraskill.method.errors import NoVariationError, RankDeficientError
@@ -15,6 +17,7 @@ from intraskill.method.gate.diagnostics.placebo import EmpiricalNull, empirical_
 from intraskill.method.gate.diagnostics.slices import SliceReport, fit_slices
 from intraskill.method.gate.estimators import Estimator, fit
 from intraskill.method.gate.intervals import Interval
+from intraskill.method.gate.no_information import hold
 from intraskill.method.gate.pairs import Pairs, Scored, pair
 from intraskill.method.gate.regression import Contributions
 from intraskill.method.gate.shrinkage import Posterior, shrink
@@ -34,15 +37,16 @@ class Assessment:
     """What the pairs of one gate say.
 
     Attributes:
-        contributions: of the pool by the estimator that decides.
+        contributions: of the pool by the estimator that decides; of no chunk when there was no information.
         decision: the skill that follows.
         posterior: after shrinkage; with what earlier rounds said when the policy listens to them. ``None`` for an
-            empty pool.
+            empty pool and without information.
         beside: contributions of the pool by other estimators, `PUBLISHED` always among them.
         impossible: estimators that these pairs cannot be fitted by, and why.
         placebos: β̂ and SE of the placebo chunks by the estimator that decides; empty without any.
         null: what the placebos say together, or ``None``.
         slices: contributions on every registered slice, placebo columns included; ``None`` without any.
+        no_information: what did not vary, so that no chunk was measured; empty after a measurement.
     """
 
     contributions: Contributions
@@ -53,6 +57,7 @@ class Assessment:
     placebos: Contributions | None = None
     null: EmpiricalNull | None = None
     slices: SliceReport | None = None
+    no_information: str = ""
 
     @property
     def shrunk(self) -> dict[ChunkId, tuple[float, float, float]]:
@@ -65,7 +70,7 @@ class Assessment:
 
 
 def assess(facts: GateFacts, pairs: Pairs, *, every_estimator: bool = False) -> Assessment:
-    """Fit, shrink and decide.
+    """Fit, shrink and decide; rewards that do not vary measure no chunk, and everything stays as it is.
 
     Args:
         facts: what the gate fixed before its first rollout.
@@ -74,12 +79,34 @@ def assess(facts: GateFacts, pairs: Pairs, *, every_estimator: bool = False) -> 
 
     Raises:
         RankDeficientError: when the pairs cannot be fitted by the estimator that decides.
-        NoVariationError: when the rewards that it compares do not vary.
     """
-    everything = estimate(facts, pairs, facts.gate.estimator)
+    beside, impossible = _beside(facts, pairs, every_estimator=every_estimator)
+    slices = fit_slices(pairs, facts.slices, _in_slices(facts.gate.estimator)) if facts.slices else None
+    try:
+        everything = estimate(facts, pairs, facts.gate.estimator)
+    except NoVariationError as error:
+        why = str(error)
+        nothing = estimate(facts, replace(pairs, chunk_ids=(), design_NJ=pairs.design_NJ[:, :0]), facts.gate.estimator)
+        decision = hold(facts.skill, facts.edits, facts.gate.top_k, why)
+        return Assessment(nothing, decision, None, beside, impossible, slices=slices, no_information=why)
     contributions = everything.without(facts.placebo_ids)
     earlier = facts.earlier if facts.gate.policy == "probability" else {}
-    decision = decide(facts.skill, facts.edits, contributions, facts.rule, earlier)
+    return Assessment(
+        contributions=contributions,
+        decision=decide(facts.skill, facts.edits, contributions, facts.rule, earlier),
+        posterior=shrink(contributions, earlier) if contributions.chunk_ids else None,
+        beside=beside,
+        impossible=impossible,
+        placebos=everything.without(set(facts.pool.ids)) if facts.placebos else None,
+        null=empirical_null(everything, facts.placebo_ids),
+        slices=slices,
+    )
+
+
+def _beside(
+    facts: GateFacts, pairs: Pairs, *, every_estimator: bool
+) -> tuple[dict[str, Contributions], dict[str, str]]:
+    """Return what the other estimators say, and why some cannot."""
     beside: dict[str, Contributions] = {}
     impossible: dict[str, str] = {}
     for name in ESTIMATORS if every_estimator else (PUBLISHED,):
@@ -89,16 +116,7 @@ def assess(facts: GateFacts, pairs: Pairs, *, every_estimator: bool = False) -> 
             beside[name] = estimate(facts, pairs, name).without(facts.placebo_ids)
         except (RankDeficientError, NoVariationError) as error:
             impossible[name] = str(error)
-    return Assessment(
-        contributions=contributions,
-        decision=decision,
-        posterior=shrink(contributions, earlier) if contributions.chunk_ids else None,
-        beside=beside,
-        impossible=impossible,
-        placebos=everything.without(set(facts.pool.ids)) if facts.placebos else None,
-        null=empirical_null(everything, facts.placebo_ids),
-        slices=fit_slices(pairs, facts.slices, _in_slices(facts.gate.estimator)) if facts.slices else None,
-    )
+    return beside, impossible
 
 
 def _in_slices(estimator: str) -> Estimator:
@@ -147,7 +165,7 @@ class Validation:
 
     @property
     def contributions(self) -> Contributions:
-        """β̂ ± SE of every chunk of the pool."""
+        """β̂ ± SE of every chunk of the pool; of none when the gate had no information."""
         return self.assessment.contributions
 
     @property
@@ -160,6 +178,8 @@ def contributions_json(assessment: Assessment, pairs: Pairs, excluded: list[str]
     """Return ``contributions.json``: the record that decides, then what stands beside it."""
     content: dict[str, Any] = to_json(assessment.contributions)
     content |= {"correlation": pairs.correlation, "excluded_tasks": excluded}
+    if assessment.no_information:
+        content["no_information"] = assessment.no_information
     if assessment.beside:
         content["beside"] = to_json(assessment.beside)
     if assessment.placebos is not None:
@@ -202,24 +222,24 @@ def chunk_rows(
     """Return one row per chunk of the pool: β̂ ± SE with its interval, exposure, P(visible) and what became of it.
 
     Under the policy ``probability`` a row also holds the shrunk value and P(α > 0). A draft that the first gate drops
-    was never active: it is refused, not retired.
+    was never active: it is refused, not retired. After a gate without information a row holds no β̂ and a candidate
+    waits.
     """
     decision, contributions = validation.decision, validation.contributions
     shrunk = validation.assessment.shrunk if validation.facts.gate.policy == "probability" else {}
     titles = {chunk.id: chunk.title for chunk in everything.chunks}
-    numbers = (contributions.beta_J, contributions.se_J, contributions.low_J, contributions.high_J)
+    columns = (contributions.beta_J, contributions.se_J, contributions.low_J, contributions.high_J)
+    numbers = dict(zip(contributions.chunk_ids, zip(*map(np.ndarray.tolist, columns), strict=True), strict=True))
     rows: list[Any] = []
-    for chunk_id, beta, se, low, high in zip(contributions.chunk_ids, *numbers, strict=True):
+    for chunk_id in validation.facts.pool.ids:
         left = "retired" if chunk_id in decision.retired and round_index > 0 else "refused"
+        left = "waiting" if validation.assessment.no_information else left
         status = "active" if chunk_id in exposure else left
         rows.append(
             {
                 "id": chunk_id,
                 "title": titles[chunk_id],
-                "beta": float(beta),
-                "se": float(se),
-                "low": float(low),
-                "high": float(high),
+                **dict(zip(("beta", "se", "low", "high"), numbers.get(chunk_id, ()), strict=False)),
                 **dict(zip(("shrunk", "shrunk_sd", "probability"), shrunk.get(chunk_id, ()), strict=False)),
                 "exposure": exposure.get(chunk_id),
                 "visible_probability": visible.get(chunk_id),

@@ -36,10 +36,8 @@ class Findings:
 def find(validation: Validation) -> Findings:
     """Answer everything that the pairs of a gate allow; what they do not allow stays ``None``."""
     pairs, facts = validation.pairs, validation.facts
-    if not pairs.chunk_ids:
-        return Findings()
     published = validation.assessment.beside.get("paired_ols", validation.contributions)
-    if published.estimator != "paired_ols":
+    if not published.chunk_ids or published.estimator != "paired_ols":
         return Findings()
     sigma = gate_sigma(published.residual_sd, facts.design.bare_replicates)
     tasks = len(set(pairs.task_ids))
@@ -86,12 +84,12 @@ def noise_band(null: EmpiricalNull) -> float:
 
 
 def chunk_table(validation: Validation) -> list[dict[str, Any]]:
-    """Return one row per chunk and placebo: every number, the verdict and its reason."""
+    """Return one row per chunk and placebo: every number that was measured, the verdict and its reason."""
     titles = {chunk.id: chunk.title for chunk in validation.facts.columns.chunks}
     incumbents, shrunk = set(validation.facts.skill.ids), validation.assessment.shrunk
     rows: list[dict[str, Any]] = []
-    for chunk_id, numbers in _numbers(validation.contributions).items():
-        value, spread, probability = shrunk[chunk_id]
+    measured = _numbers(validation.contributions)
+    for chunk_id in validation.facts.pool.ids:
         beside = {
             f"{name}_{column}": _numbers(other)[chunk_id][column]
             for name, other in validation.assessment.beside.items()
@@ -102,10 +100,8 @@ def chunk_table(validation: Validation) -> list[dict[str, Any]]:
                 "id": chunk_id,
                 "title": titles[chunk_id],
                 "kind": "chunk" if chunk_id in incumbents else "candidate",
-                **numbers,
-                "shrunk": value,
-                "shrunk_sd": spread,
-                "probability": probability,
+                **measured.get(chunk_id, {}),
+                **dict(zip(("shrunk", "shrunk_sd", "probability"), shrunk.get(chunk_id, ()), strict=False)),
                 **beside,
                 "kept": chunk_id in validation.decision.kept,
                 "verdict": str(validation.decision.fates[chunk_id]),
@@ -133,7 +129,9 @@ def _numbers(contributions: Contributions | None) -> dict[ChunkId, dict[str, flo
 def findings_json(validation: Validation, findings: Findings) -> Mapping[str, Any]:
     """Return ``gate.json``: rewards, power, placebos and additivity as data."""
     power, screen = findings.power, findings.screen
+    silent = validation.assessment.no_information
     return {
+        **({"no_information": silent} if silent else {}),
         "estimator": validation.facts.gate.estimator,
         "policy": validation.facts.gate.policy,
         "pairs": len(validation.pairs.task_ids),

@@ -63,7 +63,6 @@ def validate_skill(run: Run, directory: Path, facts: GateFacts, *, alone: bool =
         ArtifactError: when ``masks.json`` there belongs to another plan.
         PairingError: when the arms do not pair.
         RankDeficientError: when there are too few tasks for the pool.
-        NoVariationError: when all rewards are the same.
     """
     tasks = run.tasks("skill_validation", run.config.gate.tasks)
     if not alone:
