@@ -232,7 +232,7 @@ def test_the_check_prints_one_line_per_rule_and_passes_a_sound_world(capsys):
     status, out, _ = said(capsys, "check", *TINY, "--tasks", "3")
     assert status == 0
     lines = out.splitlines()
-    assert len(lines) == 21 and all(line.startswith("ok ") for line in lines)
+    assert len(lines) == 22 and all(line.startswith("ok ") for line in lines)
     status, out, _ = said(capsys, "check", *TINY, "--tasks", "2", "--json")
     assert status == 0 and {row["status"] for row in json.loads(out)} == {"ok"}
 
