@@ -70,7 +70,7 @@ def test_a_run_without_signal_killed_in_between_ends_in_the_same_bytes(tmp_path,
     assert [name for name in {*got, *expected} if got.get(name) != expected.get(name)] == []
 
 
-def test_contributions_measured_before_a_silent_gate_keep_their_exposure_and_come_back_after_it(tmp_path):
+def test_contributions_measured_before_a_silent_gate_keep_their_exposure(tmp_path):
     """The baseline rises past 1 by the second round: the first gates measure, the later ones are silent."""
     root = run(planted_config(tmp_path / "run", drift=1.0))
     summary = summarise(root)
