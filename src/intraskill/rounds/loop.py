@@ -19,7 +19,8 @@ from intraskill.proposers.proposal_filter import Memory
 from intraskill.rl.learner import Learner
 from intraskill.rounds.coldstart import draft_skill, first_rollouts, screened_draft
 from intraskill.rounds.final import compare_start_and_final
-from intraskill.rounds.gate.assess import Validation, chunk_rows
+from intraskill.rounds.gate.assess import Validation
+from intraskill.rounds.gate.findings import chunk_rows
 from intraskill.rounds.gate.run import round_facts, validate_skill
 from intraskill.rounds.human_review import reviewed, say_unread, verify_round, with_persons_edits
 from intraskill.rounds.review import propose, record_fates, review_frontier

@@ -34,7 +34,7 @@ class IntervalRow(TypedDict):
 
 
 class ChunkRow(TypedDict):
-    """One chunk of a gate's pool in ``round.json``; see `intraskill.rounds.gate.assess.chunk_rows`."""
+    """One chunk of a gate's pool in ``round.json``; see `intraskill.rounds.gate.findings.chunk_rows`."""
 
     id: ChunkId
     title: str

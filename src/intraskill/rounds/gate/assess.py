@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-import numpy as np
-
 from intraskill.config.config import ESTIMATORS
 from intraskill.method.errors import NoVariationError, RankDeficientError
 from intraskill.method.gate.decision import Decision, decide
@@ -22,11 +20,10 @@ from intraskill.method.gate.pairs import Pairs, Scored, pair
 from intraskill.method.gate.regression import Contributions
 from intraskill.method.gate.shrinkage import Posterior, shrink
 from intraskill.method.rollouts import Rollout
-from intraskill.method.skill.skill import BARE, ChunkId, Skill, Visible
+from intraskill.method.skill.skill import BARE, ChunkId, Visible
 from intraskill.rounds.arms import score
 from intraskill.rounds.gate.plan import GateFacts
 from intraskill.rounds.run import Run
-from intraskill.store.contents import ChunkRow
 from intraskill.store.records import to_json
 
 PUBLISHED = "paired_ols"
@@ -209,44 +206,6 @@ def slice_rows(report: SliceReport) -> list[dict[str, Any]]:
                 "high": float(high),
             }
             rows.append(name | row)
-    return rows
-
-
-def chunk_rows(
-    validation: Validation,
-    everything: Skill,
-    exposure: Mapping[ChunkId, float],
-    visible: Mapping[ChunkId, float],
-    round_index: int,
-) -> list[ChunkRow]:
-    """Return one row per chunk of the pool: β̂ ± SE with its interval, exposure, P(visible) and what became of it.
-
-    Under the policy ``probability`` a row also holds the shrunk value and P(α > 0). A draft that the first gate drops
-    was never active: it is refused, not retired. After a gate without information a row holds no β̂ and a candidate
-    waits.
-    """
-    decision, contributions = validation.decision, validation.contributions
-    shrunk = validation.assessment.shrunk if validation.facts.gate.policy == "probability" else {}
-    titles = {chunk.id: chunk.title for chunk in everything.chunks}
-    columns = (contributions.beta_J, contributions.se_J, contributions.low_J, contributions.high_J)
-    numbers = dict(zip(contributions.chunk_ids, zip(*map(np.ndarray.tolist, columns), strict=True), strict=True))
-    rows: list[Any] = []
-    for chunk_id in validation.facts.pool.ids:
-        left = "retired" if chunk_id in decision.retired and round_index > 0 else "refused"
-        left = "waiting" if validation.assessment.no_information else left
-        status = "active" if chunk_id in exposure else left
-        rows.append(
-            {
-                "id": chunk_id,
-                "title": titles[chunk_id],
-                **dict(zip(("beta", "se", "low", "high"), numbers.get(chunk_id, ()), strict=False)),
-                **dict(zip(("shrunk", "shrunk_sd", "probability"), shrunk.get(chunk_id, ()), strict=False)),
-                "exposure": exposure.get(chunk_id),
-                "visible_probability": visible.get(chunk_id),
-                "status": status,
-                "reason": decision.reasons[chunk_id],
-            }
-        )
     return rows
 
 

@@ -4,15 +4,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from intraskill.method.errors import NoVariationError, RankDeficientError
 from intraskill.method.gate.diagnostics.additivity import AdditivityGap, additivity_gap
 from intraskill.method.gate.diagnostics.interactions import InteractionScreen, screen_interactions
 from intraskill.method.gate.diagnostics.placebo import EmpiricalNull
 from intraskill.method.gate.power import GatePlan, gate_sigma
 from intraskill.method.gate.regression import Contributions
-from intraskill.method.skill.skill import ChunkId
+from intraskill.method.skill.skill import ChunkId, Skill
 from intraskill.rounds.gate.assess import Validation
 from intraskill.rounds.gate.outlook import outlook
+from intraskill.store.contents import ChunkRow
 from intraskill.store.records import to_json
 
 
@@ -151,3 +154,41 @@ def findings_json(validation: Validation, findings: Findings) -> Mapping[str, An
         "interaction_warnings": [list(pair) for pair in screen.warnings] if screen else [],
         "excluded_tasks": list(validation.excluded),
     }
+
+
+def chunk_rows(
+    validation: Validation,
+    everything: Skill,
+    exposure: Mapping[ChunkId, float],
+    visible: Mapping[ChunkId, float],
+    round_index: int,
+) -> list[ChunkRow]:
+    """Return one row per chunk of the pool: β̂ ± SE with its interval, exposure, P(visible) and what became of it.
+
+    Under the policy ``probability`` a row also holds the shrunk value and P(α > 0). A draft that the first gate drops
+    was never active: it is refused, not retired. After a gate without information a row holds no β̂ and a candidate
+    waits.
+    """
+    decision, contributions = validation.decision, validation.contributions
+    shrunk = validation.assessment.shrunk if validation.facts.gate.policy == "probability" else {}
+    titles = {chunk.id: chunk.title for chunk in everything.chunks}
+    columns = (contributions.beta_J, contributions.se_J, contributions.low_J, contributions.high_J)
+    numbers = dict(zip(contributions.chunk_ids, zip(*map(np.ndarray.tolist, columns), strict=True), strict=True))
+    rows: list[Any] = []
+    for chunk_id in validation.facts.pool.ids:
+        left = "retired" if chunk_id in decision.retired and round_index > 0 else "refused"
+        left = "waiting" if validation.assessment.no_information else left
+        status = "active" if chunk_id in exposure else left
+        rows.append(
+            {
+                "id": chunk_id,
+                "title": titles[chunk_id],
+                **dict(zip(("beta", "se", "low", "high"), numbers.get(chunk_id, ()), strict=False)),
+                **dict(zip(("shrunk", "shrunk_sd", "probability"), shrunk.get(chunk_id, ()), strict=False)),
+                "exposure": exposure.get(chunk_id),
+                "visible_probability": visible.get(chunk_id),
+                "status": status,
+                "reason": decision.reasons[chunk_id],
+            }
+        )
+    return rows

@@ -81,7 +81,7 @@ def check_ranked(chunks: int) -> None:
         ConfigError: for it.
     """
     if chunks < 2:
-        raise ConfigError(f"a ranking needs two measured chunks or more, and this gate measured {chunks}")
+        raise ConfigError(f"a ranking needs two chunks or more, and this skill has {chunks}")
 
 
 def validate_ranking(
