@@ -12,15 +12,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from intraskill.config.config import Config
 from intraskill.method.errors import ConfigError
-from intraskill.method.leakage.filter import Secrets
-from intraskill.method.rollouts import Rollout
-from intraskill.method.skill.proposals import Proposal
-from intraskill.method.skill.skill import Skill
 from intraskill.method.tasks import SPLITS, Split, Task
+
+if TYPE_CHECKING:  # the command line reads this module before it knows what is asked
+    from intraskill.method.leakage.filter import Secrets
+    from intraskill.method.rollouts import Rollout
+    from intraskill.method.skill.proposals import Proposal
+    from intraskill.method.skill.skill import Skill
 
 
 @dataclass(slots=True)
@@ -199,7 +201,7 @@ OPTIONAL: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "solvable": _METHOD,
     "secrets": (
         "intraskill.method.leakage.filter.Secrets, or a method that returns them",
-        lambda value: isinstance(value, Secrets),
+        lambda value: _is_secrets(value),
     ),
     "propose": _METHOD,
     "learner": _METHOD,
@@ -248,13 +250,21 @@ def is_solvable(environment: Environment, task_id: str) -> bool | None:
     return None if solvable is None else solvable(task_id)
 
 
-def secrets_of(environment: Environment) -> Secrets:
+def _is_secrets(value: object) -> bool:
+    from intraskill.method.leakage.filter import Secrets
+
+    return isinstance(value, Secrets)
+
+
+def secrets_of(environment: Environment) -> "Secrets":
     """Return what no chunk may hold: the ids of all tasks, and what the environment states as ``secrets``."""
+    from intraskill.method.leakage.filter import Secrets
+
     task_ids = tuple(task.id for split in SPLITS for task in environment.tasks(split))
     return Secrets(task_ids=task_ids) + (offered(environment, "secrets") or Secrets())
 
 
-def own_propose(environment: Environment) -> Callable[[Sequence[Rollout], Skill], tuple[Proposal, ...]] | None:
+def own_propose(environment: Environment) -> "Callable[[Sequence[Rollout], Skill], tuple[Proposal, ...]] | None":
     """Return what proposes edits from rollouts and the current skill, or ``None`` without ``propose``."""
     propose: Callable[[Sequence[Rollout], Skill], tuple[Proposal, ...]] | None = offered(environment, "propose")
     return propose
