@@ -19,7 +19,7 @@ from typing import Any
 import report_text
 
 from intraskill.rounds.arms import read_rollouts, task_means, task_success
-from intraskill.rounds.evaluate import paired_bootstrap
+from intraskill.rounds.evaluate import paired_interval
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
@@ -107,7 +107,7 @@ def versus(runs: Path, seed: int, measure: str) -> Row:
         MEASURES[measure](read_rollouts(directory(runs, name, seed) / "final" / "final_free.jsonl"))
         for name in EXPERIMENTS
     )
-    difference = paired_bootstrap(before, after, seed=seed)
+    difference = paired_interval(before, after)
     return {
         "condition": "both", "seed": seed, "what": "final_free, method - plain GRPO", "measure": measure,
         **{part: getattr(difference, part) for part in ("mean", "low", "high", "se", "n")},

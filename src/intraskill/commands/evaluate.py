@@ -47,7 +47,7 @@ def _eval(arguments: argparse.Namespace, overrides: list[str]) -> int:
         evaluation, directory = evaluate.evaluate(run, source.checkpoint, skill=skill or evaluate.Skill(""), **panel)
     bound_pair.record(directory, verdict)
     others = evaluate.comparable(root, evaluation) if against is None else against
-    comparisons = [(other.name, evaluate.compare(other, evaluation, seed=config.seed)) for other in others]
+    comparisons = [(other.name, evaluate.compare(other, evaluation)) for other in others]
     print_evaluation(evaluation, comparisons, str(directory))
     sys.stdout.write(f"{bound_pair.words(verdict)}\n")
     for path in write_benchmarks(root, evaluation):

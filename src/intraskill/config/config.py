@@ -107,7 +107,6 @@ class FinalConfig:
     split: str = option("test", "reporting split", choices=("test", "model_dev"))
     tasks: int | None = option(None, "tasks, 2 or more; null = the whole split; 0 = no closing comparison", "[0, inf)")
     repeats: int = option(1, "rollouts per task and arm", "[1, 1000]")
-    resamples: int = option(10_000, "bootstrap resamples", "[100, inf)")
 
 
 @dataclass
@@ -152,8 +151,8 @@ def flatten(config: Config) -> dict[str, Any]:
     return {name: value for name, value, _ in options(config)}
 
 
-RETIRED: dict[str, Any] = {"grpo.prefix_tree": False}
-"""Options that are gone, each with the value that this version behaves as; plans of older runs still hold them."""
+RETIRED: dict[str, Any] = {"grpo.prefix_tree": False, "final.resamples": None}
+"""Options that are gone, each with the value that this version behaves as, or ``None`` where none matters any more."""
 
 
 RENAMED = {"intraskill.environments.remote_shop:RemoteShop": "intraskill.environments.remote.shop:RemoteShop"}
@@ -165,7 +164,7 @@ def as_this_version(values: Mapping[str, Any]) -> dict[str, Any]:
 
     Retired options that ask for what this version does anyway are left out, and renamed factories get their new name.
     """
-    kept = {name: value for name, value in values.items() if name not in RETIRED or value != RETIRED[name]}
+    kept = {name: value for name, value in values.items() if name not in RETIRED or RETIRED[name] not in (value, None)}
     if (factory := kept.get("env.name")) in RENAMED:
         kept["env.name"] = RENAMED[factory]
     return kept

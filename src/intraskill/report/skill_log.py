@@ -57,8 +57,8 @@ def log_lines(history: History) -> Iterator[Text]:
     for version in reversed(history.versions):
         free, gap = version.row["r_free_interval"], version.row["gap"]
         head = f"{version.directory.name}  {version.skill.hash}  {counted(len(version.skill.chunks), 'chunk')}"
-        text = f"  R_free {free['mean']:.3f} ± {free['se']:.3f}"
-        text += f", gap {gap['mean']:+.3f} ± {gap['se']:.3f}" if gap else ""
+        text = f"  R_free {free['mean']:.3f} [{free['low']:.3f}, {free['high']:.3f}]"
+        text += f", gap {gap['mean']:+.3f} [{gap['low']:+.3f}, {gap['high']:+.3f}]" if gap else ""
         yield Text.assemble((head, "bold yellow"), text, f", {version.contributions.num_pairs} pairs")
         for tried in version.edits:
             style = "green" if tried.taken else "red"

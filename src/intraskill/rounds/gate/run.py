@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from intraskill.method.gate.bounded import bounded_interval, paired_interval
 from intraskill.method.gate.designs import Masks
-from intraskill.method.gate.intervals import Interval, mean_interval
+from intraskill.method.gate.intervals import Interval
 from intraskill.method.rollouts import Rollout
 from intraskill.method.skill.edits import Edit
 from intraskill.method.skill.skill import Skill
@@ -78,7 +79,7 @@ def validate_skill(run: Run, directory: Path, facts: GateFacts, *, alone: bool =
     full = _full_arm(run, directory, facts.round_index, skill, arms.tasks)
     r_pair, gap = _pair_arm(run, skill, task_means(bare), task_means(full))
     scored = score(full, run.learner.conditions, "skill_validation")
-    free = mean_interval(list(task_means(bare).values()))
+    free = bounded_interval(list(task_means(bare).values()))
     shown = frozenset(skill.ids)
     return Validation(facts, pairs, found, tuple(excluded), shown, scored, free, r_pair, gap, arms.stopped)
 
@@ -106,5 +107,5 @@ def _pair_arm(
         return None, None
     together = full if skill.chunks else alone
     shared = [task_id for task_id in alone if task_id in together]
-    gap = mean_interval([together[task_id] - alone[task_id] for task_id in shared])
-    return mean_interval(list(together.values())), gap
+    gap = paired_interval([alone[task_id] for task_id in shared], [together[task_id] for task_id in shared])
+    return bounded_interval(list(together.values())), gap
