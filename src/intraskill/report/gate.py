@@ -14,10 +14,11 @@ from intraskill.method.errors import counted
 from intraskill.method.gate.diagnostics.interactions import ALARM_RATE
 from intraskill.method.gate.intervals import Interval
 from intraskill.method.gate.power import smallest_effect
+from intraskill.method.gate.simultaneous import sides
 from intraskill.report.forest import name_of, verdict_words, write_forest
 from intraskill.report.tables import LOOKED, console, effect, interval
 from intraskill.rounds.gate.assess import Validation, slice_rows
-from intraskill.rounds.gate.findings import Findings, chunk_table, noise_band, sides
+from intraskill.rounds.gate.findings import Findings, chunk_table, noise_band
 from intraskill.rounds.gate.outlook import words as power_words
 from intraskill.rounds.gate.ranking import Ranking, ranking_rows
 from intraskill.store.artifacts import GATE_WORDS
@@ -25,9 +26,11 @@ from intraskill.store.records import to_json
 
 Paragraphs = list[tuple[str, str]]
 _LEGEND = (
-    "± is one standard error: how far such a number typically lies from the truth. Shrunk is what a chunk is probably "
-    "worth once all chunks are seen together, and P(> 0) the probability that it helps at all; they may call a chunk "
-    "uncertain whose own interval lies beside 0. σ is the spread of the difference between a task's two runs, "
+    "± is one standard error: how far such a number typically lies from the truth. A 95 % interval holds one chunk's "
+    "true value in 95 of 100 gates; those that cover together hold all of them at once, and only they name chunks. "
+    "Shrunk is what a chunk is probably worth once all chunks are seen together, and P(> 0) the probability that it "
+    "helps at all; they may call a chunk uncertain whose own interval lies beside 0. σ is the spread of the difference "
+    "between a task's two runs, "
     "corr(R, B) how alike the two are. What each policy does is in paired_validation.md."
 )
 _ESTIMATOR_WORDS = {
@@ -108,12 +111,12 @@ def _seen(found: Validation, findings: Findings) -> str:
 
 
 def _helpful(found: Validation) -> str:
-    """Sort the chunks by what their intervals say."""
+    """Sort the chunks by the intervals that cover together: of useless chunks they name one in 5 % of gates."""
     titles = {chunk.id: chunk.title for chunk in found.facts.columns.chunks}
     by_side = sides(found.contributions)
     words = {
-        "helps": "Helping, since their whole interval lies above 0",
-        "hurts": "Hurting, since their whole interval lies below 0",
+        "helps": "Helping, since their whole interval of those that cover together lies above 0",
+        "hurts": "Hurting, since their whole interval of those that cover together lies below 0",
         "unclear": "Too close to 0 to tell with this many tasks",
     }
     if found.assessment.no_information:
@@ -242,14 +245,15 @@ def _left_out(found: Validation) -> str:
 
 
 def _markdown_table(found: Validation) -> str:
-    lines = ["| chunk | contribution | 95 % interval | shrunk | P(> 0) | verdict |", "|---|---|---|---|---|---|"]
+    columns = ("chunk", "contribution", "95 % interval", "95 % together", "shrunk", "P(> 0)", "verdict")
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for row in sorted(chunk_table(found), key=_by_effect):
         shrunk = f"{row['shrunk']:+.3f}" if "shrunk" in row else "–"
         probability = f"{row['probability']:.2f}" if "probability" in row else "–"
         title, reason = (str(row[name]).replace("|", "\\|") for name in ("title", "reason"))
         word = "keep" if row["kept"] else "wait" if found.assessment.no_information else "drop"
         verdict = "placebo" if row["kind"] == "placebo" else f"{word}: {reason}"
-        numbers = f"{effect(row)} | {_ends(row)}"
+        numbers = f"{effect(row)} | {_ends(row)} | {_ends(row, 'together_')}"
         lines.append(f"| {title} | {numbers} | {shrunk} | {probability} | {verdict} |")
     return "\n".join(lines)
 
@@ -260,8 +264,8 @@ def _interval(found: Interval, *, signed: bool = False) -> str:
     return f"{number.format(found.mean)} [{low}, {high}]"
 
 
-def _ends(row: Mapping[str, Any]) -> str:
-    return f"[{row['low']:+.3f}, {row['high']:+.3f}]" if "low" in row else "–"
+def _ends(row: Mapping[str, Any], which: str = "") -> str:
+    return f"[{row[f'{which}low']:+.3f}, {row[f'{which}high']:+.3f}]" if f"{which}low" in row else "–"
 
 
 def _by_effect(row: Mapping[str, Any]) -> tuple[bool, float]:

@@ -212,7 +212,7 @@ def print_evaluation(found: Evaluation, comparisons: Sequence[tuple[str, Compari
             f"− {name}",
             interval(to_json(comparison.reward), signed=True),
             interval(to_json(comparison.success), signed=True),
-            f"{counts.gained}/{counts.lost}/{counts.both}/{counts.neither}",
+            f"{counts.gained}/{counts.lost}/{counts.both}/{counts.neither}, p = {comparison.mcnemar_p:.3f}",
         )
     console().print(table, f"Saved in {directory}", highlight=False)
 
