@@ -12,7 +12,12 @@ from intraskill.config.config import Config
 from intraskill.environments.planted import PlantedLearner
 from intraskill.method.errors import ConfigError, EnvironmentFault, UnderpoweredError
 from intraskill.method.gate.estimators import history
-from intraskill.method.gate.power import PUBLISHED_CORRELATION, PUBLISHED_SIGMA, GateDesign, tasks_for
+from intraskill.method.gate.power import (
+    PUBLISHED_CORRELATION,
+    PUBLISHED_SIGMA,
+    GateDesign,
+    tasks_for,
+)
 from intraskill.method.gate.shrinkage import carry_over
 from intraskill.method.randomness import shuffled
 from intraskill.method.skill.skill import Skill, parse_skill
@@ -284,7 +289,11 @@ def test_a_run_that_requires_power_is_refused_before_it_starts_and_never_half_wa
     with pytest.raises(UnderpoweredError, match=r"with 48 tasks, 16 chunks and σ = 0\.44 .* asked for 0\.100"):
         run(config)
     assert not (tmp_path / "run").exists()
-    config.gate.effect, config.gate.sigma, config.rounds, config.final.tasks = 0.1, 0.1, 0, 0
+    with pytest.raises(UnderpoweredError, match=r"48 tasks are too few for 16 chunks.* Use 160 tasks"):
+        run(configured(tmp_path / "run", {"effect": 0.2, "sigma": 0.1, "require_power": True}))
+    enough = {"tasks_per_split": TASKS | {"skill_validation": 160}}
+    config = configured(tmp_path / "run", {"effect": 0.1, "sigma": 0.1, "require_power": True}, **enough)
+    config.rounds, config.final.tasks = 0, 0
     said = []
     setup = assemble(config)
     setup.monitor.say = said.append

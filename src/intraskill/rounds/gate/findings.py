@@ -10,7 +10,8 @@ from intraskill.method.errors import NoVariationError, RankDeficientError
 from intraskill.method.gate.diagnostics.additivity import AdditivityGap, additivity_gap
 from intraskill.method.gate.diagnostics.interactions import InteractionScreen, screen_interactions
 from intraskill.method.gate.diagnostics.placebo import EmpiricalNull
-from intraskill.method.gate.power import GatePlan, gate_sigma
+from intraskill.method.gate.planning import GatePlan
+from intraskill.method.gate.power import gate_sigma
 from intraskill.method.gate.regression import Contributions
 from intraskill.method.gate.simultaneous import sides, together
 from intraskill.method.skill.skill import ChunkId, Skill
