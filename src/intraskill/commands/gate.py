@@ -50,7 +50,7 @@ def add(verb: Verb) -> None:
     gate.add_argument("--estimator", choices=ESTIMATORS, default="paired_ols", help="model of the contributions")
     gate.add_argument(
         "--correlation",
-        type=real("[0, 1)"),
+        type=real("(-1, 1)"),
         help="corr(R, B), for an estimator that is not paired (default 0.6, or that of --from)",
     )
     gate.add_argument("--policy", choices=POLICIES, action="append", help="may be repeated (default: all)")
