@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from intraskill.method.errors import counted
+from intraskill.method.gate.diagnostics.attrition import ALARM as FAULT_ALARM
 from intraskill.method.gate.diagnostics.interactions import ALARM_RATE
 from intraskill.method.gate.intervals import Interval
 from intraskill.method.gate.power import smallest_effect
@@ -68,6 +69,7 @@ def paragraphs(found: Validation, findings: Findings) -> Paragraphs:
         ("Do the contributions add up", _adding_up(findings, found.facts.gate.estimator)),
         ("Do chunks change one another's effect", _interacting(found, findings)),
         ("On slices of the tasks", _slices(found)),
+        ("Do faults go with a chunk", _faulting(found)),
         ("Could it have been cheaper", _cheaper(found)),
         ("When it stopped", _stopped(found)),
         ("Left out", _left_out(found)),
@@ -207,6 +209,17 @@ def _slices(found: Validation) -> str:
     text += "By these "
     text += f"stand out: {', '.join(named)}." if named else "no chunk stands out on any slice."
     return text + (f" Too small to read: {'; '.join(refused)}." if refused else "")
+
+
+def _faulting(found: Validation) -> str:
+    """Name the chunks under which runs fault: what is left of such a gate is no random sample."""
+    faults, titles = found.assessment.faults, {chunk.id: chunk.title for chunk in found.facts.columns.chunks}
+    if not faults:
+        return ""
+    named = [f"{titles[chunk_id]}: {one.words}" for chunk_id, one in faults.items() if one.p < FAULT_ALARM]
+    lost = next(iter(faults.values()))
+    text = f"{counted(lost.shown_faults + lost.hidden_faults, 'masked run')} faulted. "
+    return text + ("; ".join(named) if named else "No chunk goes with it, so far as that many can tell") + "."
 
 
 def _cheaper(found: Validation) -> str:

@@ -333,3 +333,49 @@ def test_the_contributions_of_a_gate_are_those_of_its_recorded_rollouts(careful)
     paired = found["beside"]["paired_ols"]
     assert np.allclose(paired["beta_J"], [beta[chunk_id] for chunk_id in paired["chunk_ids"]], atol=1e3 * EXACT)
     assert not np.allclose(found["beta_J"], paired["beta_J"], atol=1e-3)
+
+
+# --- faults that go with a chunk
+
+
+class Blaming(PlantedLearner):
+    """Failing runs fault where one chunk is shown."""
+
+    def __init__(self, world, chunk_id):
+        super().__init__(world)
+        self.chunk_id = chunk_id
+
+    def run(self, episodes):
+        rollouts = super().run(episodes)
+        return tuple(
+            replace(rollout, reward=None, parts={}, fault="timed out")
+            if self.chunk_id in episode.visible and not rollout.reward
+            else rollout
+            for rollout, episode in zip(rollouts, episodes, strict=True)
+        )
+
+
+def test_a_candidate_under_which_failing_runs_fault_waits(tmp_path, monkeypatch):
+    sizes = {"tasks_per_split": TASKS | {"skill_validation": 160}}
+    config = configured(tmp_path / "run", {}, **sizes)
+    config.rounds, config.final.tasks = 1, 0
+    plain = read_json(run(config) / "round_001" / "decision.json")
+    added = [chunk_id for chunk_id in plain["kept"] if chunk_id not in _draft(tmp_path / "run")]
+    assert added and not read_json(tmp_path / "run" / "round_001" / "contributions.json").get("faults")
+    config.run_dir = str(tmp_path / "blamed")
+    name = "intraskill.environments.planted.PlantedLearner"
+    with monkeypatch.context() as patch:
+        patch.setattr(name, lambda world: Blaming(world, added[-1]))
+        root = run(config)
+    decision = read_json(root / "round_001" / "decision.json")
+    faults = read_json(root / "round_001" / "contributions.json")["faults"][added[-1]]
+    assert faults["p"] < 0.05 and faults["low"] < 0.0 < faults["high"] and faults["hidden_faults"] == 0
+    assert decision["fates"][added[-1]] == "waiting" and added[-1] not in decision["kept"]
+    assert "runs faulted with it and 0 of" in decision["reasons"][added[-1]]
+    summary = summarise(root)
+    row = next(chunk for chunk in summary["rounds"][1]["chunks"] if chunk["id"] == added[-1])
+    assert row["status"] != "active" and "waits" in row["reason"]
+
+
+def _draft(root):
+    return read_json(root / "round_000" / "decision.json")["kept"]

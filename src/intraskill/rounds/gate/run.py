@@ -15,7 +15,7 @@ from intraskill.method.skill.edits import Edit
 from intraskill.method.skill.skill import Skill
 from intraskill.method.tasks import Task
 from intraskill.rounds.arms import plan_arm, run_scored_arm, score, task_means
-from intraskill.rounds.gate.assess import Assessment, Validation, assess, contributions_json, paired
+from intraskill.rounds.gate.assess import Assessment, Validation, assess, contributions_json, faults_of, paired
 from intraskill.rounds.gate.outlook import check_power
 from intraskill.rounds.gate.plan import GateFacts, bare_episodes, gate_facts, masked_episodes, with_slices, write_masks
 from intraskill.rounds.gate.sequential import GateRuns, in_batches
@@ -71,8 +71,10 @@ def validate_skill(run: Run, directory: Path, facts: GateFacts, *, alone: bool =
     masks = write_masks(directory, facts, tasks, run.learner, run.config.seed)
     arms = _run_arms(run, directory, facts, tasks, masks)
     bare = arms.bare
-    pairs, excluded = paired(run, facts, {task.id: masks[task.id] for task in arms.tasks}, bare, arms.masked)
-    found = assess(facts, pairs, every_estimator=alone)
+    played = {task.id: masks[task.id] for task in arms.tasks}
+    pairs, excluded = paired(run, facts, played, bare, arms.masked)
+    faults = faults_of(facts, pairs, played, bare, arms.masked)
+    found = assess(facts, pairs, every_estimator=alone, faults=faults)
     if not alone:
         write_verdict(directory, found, contributions_json(found, pairs, excluded))
     skill = facts.skill if alone else found.decision.skill
