@@ -359,21 +359,25 @@ def test_a_candidate_under_which_failing_runs_fault_waits(tmp_path, monkeypatch)
     sizes = {"tasks_per_split": TASKS | {"skill_validation": 160}}
     config = configured(tmp_path / "run", {}, **sizes)
     config.rounds, config.final.tasks = 1, 0
-    plain = read_json(run(config) / "round_001" / "decision.json")
-    added = [chunk_id for chunk_id in plain["kept"] if chunk_id not in _draft(tmp_path / "run")]
-    assert added and not read_json(tmp_path / "run" / "round_001" / "contributions.json").get("faults")
+    root = run(config)
+    plain, pool = (
+        read_json(root / "round_001" / "decision.json"),
+        read_json(root / "round_001" / "masks.json")["chunks"],
+    )
+    useless = next(c for c in pool if c not in plain["kept"] and c not in _draft(root))
+    assert "faults" not in read_json(root / "round_001" / "contributions.json")
     config.run_dir = str(tmp_path / "blamed")
     name = "intraskill.environments.planted.PlantedLearner"
     with monkeypatch.context() as patch:
-        patch.setattr(name, lambda world: Blaming(world, added[-1]))
+        patch.setattr(name, lambda world: Blaming(world, useless))
         root = run(config)
-    decision = read_json(root / "round_001" / "decision.json")
-    faults = read_json(root / "round_001" / "contributions.json")["faults"][added[-1]]
+    decision, found = (read_json(root / "round_001" / f"{name}.json") for name in ("decision", "contributions"))
+    assert found["beta_J"][found["chunk_ids"].index(useless)] > 0.0  # failing runs are repeated until they succeed
+    faults = found["faults"][useless]
     assert faults["p"] < 0.05 and faults["low"] < 0.0 < faults["high"] and faults["hidden_faults"] == 0
-    assert decision["fates"][added[-1]] == "waiting" and added[-1] not in decision["kept"]
-    assert "runs faulted with it and 0 of" in decision["reasons"][added[-1]]
-    summary = summarise(root)
-    row = next(chunk for chunk in summary["rounds"][1]["chunks"] if chunk["id"] == added[-1])
+    assert decision["fates"][useless] == "waiting" and useless not in decision["kept"]
+    assert "runs faulted with it and 0 of" in decision["reasons"][useless]
+    row = next(chunk for chunk in summarise(root)["rounds"][1]["chunks"] if chunk["id"] == useless)
     assert row["status"] != "active" and "waits" in row["reason"]
 
 
