@@ -218,7 +218,7 @@ def add(verb: Verb) -> None:
 
     stats = action("stats", "statistics of a world: tasks, texts, catalogue, versions", _stats)
     stats.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    stats.add_argument("--episodes", type=whole(), default=12, help="random episodes that are played to measure pages")
+    stats.add_argument("--episodes", type=whole("[0, inf)"), default=12, help="random episodes played to measure pages")
     manifest = "task ids per split of a shop: written to FILE, or compared with it where it is there"
     stats.add_argument("--manifest", metavar="FILE", help=manifest)
     prove = argparse.BooleanOptionalAction

@@ -16,7 +16,7 @@ def add(verb: Verb) -> None:
     parser.add_argument("--skill", help="skill file instead of the one beside the checkpoint")
     parser.add_argument("--pair", help="a run, an export or a pair.json: refuse what is not the pair that it binds")
     parser.add_argument("--out", help="where to write (default: in the run)")
-    parser.add_argument("--tasks", type=whole("[2, inf)"), help="at most so many tasks")
+    parser.add_argument("--tasks", type=whole("(-inf, inf)"), help="at most so many tasks")
     modes = ("skill-free", "skill-augmented")
     parser.add_argument("--mode", choices=modes, default=modes[0], help="without or with the skill in the prompt")
     parser.add_argument("--split", default="model_dev", help="train, skill_validation, model_dev, audit or test")

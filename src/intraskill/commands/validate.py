@@ -16,7 +16,7 @@ def add(verb: Verb) -> None:
     parser.add_argument("--ckpt", help="a run, a round, or a checkpoint directory")
     parser.add_argument("--skill", help="skill file instead of the one beside the checkpoint")
     parser.add_argument("--out", help="where to write (default: in the run)")
-    parser.add_argument("--tasks", type=whole("[2, inf)"), help="same as gate.tasks=N: at most so many tasks")
+    parser.add_argument("--tasks", type=whole("(-inf, inf)"), help="same as gate.tasks=N: at most so many tasks")
     parser.add_argument("--estimator", choices=ESTIMATORS, help="same as gate.estimator=NAME")
     parser.add_argument("--policy", help="same as gate.policy=NAME")
     parser.add_argument("--bare", metavar="GATE", help="reuse the bare run of this gate's directory, or refuse")

@@ -85,6 +85,7 @@ class GateConfig:
     retire: float = option(0.2, "policy probability: P(α > 0) down to which a chunk is dropped", "(0, 0.5)")
     carry_over: float = option(0.5, "policy probability: what a round's precision is worth one round later", "[0, 1)")
     fdr: float = option(0.1, "policy fdr: tolerated share of useless chunks among the admitted ones", "(0, 1)")
+    negligible: float = option(0.05, "contribution as good as none, either way, in reward units; for words", "(0, 1]")
     tasks: int | None = option(None, "validation pairs; null = the whole split", "[2, inf)")
     inclusion: float = option(0.5, "probability that a masked run shows a chunk", "(0, 1)")
     replicates: int = option(1, "masked runs per task, each under its own mask", "[1, 100]")

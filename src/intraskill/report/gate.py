@@ -69,6 +69,7 @@ def paragraphs(found: Validation, findings: Findings) -> Paragraphs:
         ("Do the contributions add up", _adding_up(findings, found.facts.gate.estimator)),
         ("Do chunks change one another's effect", _interacting(found, findings)),
         ("On slices of the tasks", _slices(found)),
+        ("Does the estimator matter", _estimators(found)),
         ("Do faults go with a chunk", _faulting(found)),
         ("Could it have been cheaper", _cheaper(found)),
         ("When it stopped", _stopped(found)),
@@ -93,8 +94,9 @@ def _measured(found: Validation) -> str:
         intervals = "Each comes with the interval of a gate of fixed size, and this one looked: see below."
     return (
         f"{tasks:,} tasks were played at checkpoint {checkpoint}: {bare} without any skill, and {masked} with a random "
-        f"part of its {shown}. A contribution is what showing a chunk adds to the reward of one task, relative to no "
-        f"skill: {_ESTIMATOR_WORDS[found.facts.gate.estimator]} "
+        f"part of its {shown}. A contribution is what showing a chunk adds to the reward of one task on average over "
+        f"the random sets of others beside it, which is not what it adds alone where chunks change one another's "
+        f"effect: {_ESTIMATOR_WORDS[found.facts.gate.estimator]} "
         f"({found.facts.gate.estimator}). {intervals}"
     )
 
@@ -115,10 +117,12 @@ def _seen(found: Validation, findings: Findings) -> str:
 def _helpful(found: Validation) -> str:
     """Sort the chunks by the intervals that cover together: of useless chunks they name one in 5 % of gates."""
     titles = {chunk.id: chunk.title for chunk in found.facts.columns.chunks}
-    by_side = sides(found.contributions)
+    small = found.facts.gate.negligible
+    by_side = sides(found.contributions, small)
     words = {
         "helps": "Helping, since their whole interval of those that cover together lies above 0",
         "hurts": "Hurting, since their whole interval of those that cover together lies below 0",
+        "negligible": f"As good as nothing, since their whole interval lies within ±{small:g}",
         "unclear": "Too close to 0 to tell with this many tasks",
     }
     if found.assessment.no_information:
@@ -209,6 +213,20 @@ def _slices(found: Validation) -> str:
     text += "By these "
     text += f"stand out: {', '.join(named)}." if named else "no chunk stands out on any slice."
     return text + (f" Too small to read: {'; '.join(refused)}." if refused else "")
+
+
+def _estimators(found: Validation) -> str:
+    """Name the chunks that one estimator keeps and another does not: their verdict is the estimator's."""
+    kept = found.assessment.kept_by
+    if len(kept) < 2:
+        return ""
+    titles = {chunk.id: chunk.title for chunk in found.facts.columns.chunks}
+    counts = ", ".join(f"{name} keeps {len(chunk_ids)}" for name, chunk_ids in kept.items())
+    sets = [set(chunk_ids) for chunk_ids in kept.values()]
+    split = [
+        titles[chunk_id] for chunk_id in found.facts.pool.ids if 0 < sum(chunk_id in one for one in sets) < len(sets)
+    ]
+    return f"{counts}: " + (f"the verdict hinges on it for {', '.join(split)}." if split else "the same chunks.")
 
 
 def _faulting(found: Validation) -> str:

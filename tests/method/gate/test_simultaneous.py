@@ -48,7 +48,22 @@ def test_one_chunk_and_none() -> None:
 def test_a_chunk_far_from_0_by_itself_may_be_unclear_among_many() -> None:
     found = record(np.eye(12), 200, np.array([2.2, -5.0, 3.5] + [0.0] * 9))
     assert t_quantile(0.975, 200) < 2.2
-    assert sides(found) == {"helps": ("c2",), "hurts": ("c1",), "unclear": ("c0", *(f"c{j}" for j in range(3, 12)))}
+    rest = tuple(f"c{j}" for j in range(3, 12))
+    assert sides(found, 1.0) == {"helps": ("c2",), "hurts": ("c1",), "negligible": (), "unclear": ("c0", *rest)}
+    assert sides(found, 3.0) == {"helps": ("c2",), "hurts": ("c1",), "negligible": rest, "unclear": ("c0",)}
+
+
+def test_a_chunk_worth_delta_is_called_negligible_in_at_most_5_percent_of_gates() -> None:
+    rng, names, delta = np.random.default_rng(6), "ABCD", 0.1
+    wrong, right, gates = 0, 0, 300
+    for _ in range(gates):
+        shown_NJ = rng.random((400, len(names))) < 0.5
+        reward_N = delta * shown_NJ.sum(axis=1) + rng.normal(0.0, 0.3, 400)  # all four on the edge: the hardest case
+        wrong += bool(sides(fit(pairs_of(shown_NJ.tolist(), reward_N.tolist(), names)), delta)["negligible"])
+        nothing_N = rng.normal(0.0, 0.3, 400)
+        right += bool(sides(fit(pairs_of(shown_NJ.tolist(), nothing_N.tolist(), names)), delta)["negligible"])
+    assert wrong <= 0.05 * gates + 2 * np.sqrt(0.05 * 0.95 * gates)
+    assert right > 0.9 * gates
 
 
 def test_a_null_gate_names_a_chunk_in_5_percent_of_gates_and_the_pointwise_intervals_in_a_third() -> None:

@@ -383,7 +383,7 @@ def test_a_candidate_whose_sign_its_faults_could_hide_waits(tmp_path):
     shown_NJ = rng.random((200, 4)) < 0.5
     delta_N = 0.3 * shown_NJ.sum(axis=1) + rng.normal(0.0, 0.1, 200)
     pairs = pairs_of(shown_NJ.tolist(), delta_N.tolist(), "ABCD")
-    suspect = ChunkAttrition(20, 100, 0, 100, 1e-5, -0.1, 0.4)
+    suspect = ChunkAttrition(20, 100, 0, 100, 1e-5, -0.1, 0.4, 0.04)
     taken = assess(facts, pairs).decision
     assert {one.id for one in taken.taken} == {one.id for one in edits}
     held = assess(facts, pairs, faults={edits[0].added_ids[0]: suspect, current.ids[0]: suspect}).decision

@@ -46,6 +46,7 @@ class Assessment:
         slices: contributions on every registered slice, placebo columns included; ``None`` without any.
         no_information: what did not vary, so that no chunk was measured; empty after a measurement.
         faults: of masked runs with and without each chunk; empty when none faulted.
+        kept_by: which chunks the policy keeps by each estimator that was fitted, the deciding one first.
     """
 
     contributions: Contributions
@@ -58,6 +59,7 @@ class Assessment:
     slices: SliceReport | None = None
     no_information: str = ""
     faults: Mapping[ChunkId, ChunkAttrition] = field(default_factory=dict)
+    kept_by: Mapping[str, tuple[ChunkId, ...]] = field(default_factory=dict)
 
     @property
     def shrunk(self) -> dict[ChunkId, tuple[float, float, float]]:
@@ -100,9 +102,11 @@ def assess(
     contributions = everything.without(facts.placebo_ids)
     suspects = {chunk_id: one for chunk_id, one in (faults or {}).items() if one.alarm}
     earlier = facts.earlier if facts.gate.policy == "probability" else {}
+    fits = {facts.gate.estimator: contributions, **beside}
+    decisions = {name: _decision(facts, one, suspects, earlier) for name, one in fits.items()}
     return Assessment(
         contributions=contributions,
-        decision=_decision(facts, contributions, suspects, earlier),
+        decision=decisions[facts.gate.estimator],
         posterior=shrink(contributions, earlier) if contributions.chunk_ids else None,
         beside=beside,
         impossible=impossible,
@@ -110,6 +114,7 @@ def assess(
         null=empirical_null(everything, facts.placebo_ids),
         slices=slices,
         faults=faults or {},
+        kept_by={name: decision.kept for name, decision in decisions.items()},
     )
 
 

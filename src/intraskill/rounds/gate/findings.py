@@ -139,7 +139,7 @@ def findings_json(validation: Validation, findings: Findings) -> Mapping[str, An
         "r_pair": to_json(validation.r_pair),
         "gap": to_json(validation.gap),
         "kept": list(validation.decision.kept),
-        "sides": to_json(sides(validation.contributions)),
+        "sides": to_json(sides(validation.contributions, validation.facts.gate.negligible)),
         "sigma": findings.sigma,
         "smallest_effect": power.smallest_effect if power else None,
         "useless_passes": power.outlooks[0].useless_passes if power else None,

@@ -54,6 +54,7 @@ class ChunkAttrition:
         p: two-sided p of Fisher's exact test, Holm-adjusted over the chunks.
         low: its least possible `paired_ols` contribution, whatever the lost runs would have earned; reward units.
         high: its largest possible one.
+        se: standard error of either end, were nothing lost.
     """
 
     shown_faults: int
@@ -63,6 +64,7 @@ class ChunkAttrition:
     p: float
     low: float
     high: float
+    se: float = 0.0
 
     @property
     def words(self) -> str:
@@ -75,8 +77,8 @@ class ChunkAttrition:
 
     @property
     def alarm(self) -> bool:
-        """Whether faults go with the chunk and could decide the sign of its contribution."""
-        return self.p < ALARM and self.low <= 0.0 <= self.high
+        """Whether faults go with the chunk and could decide the sign of its contribution, noise included."""
+        return self.p < ALARM and self.low - 2.0 * self.se <= 0.0 <= self.high + 2.0 * self.se
 
 
 def attrition(pairs: Pairs, runs: Sequence[MaskedRun], bounds: Bounds = UNIT) -> Mapping[ChunkId, ChunkAttrition]:
@@ -95,10 +97,10 @@ def attrition(pairs: Pairs, runs: Sequence[MaskedRun], bounds: Bounds = UNIT) ->
     counts = zip(lost_FJ.sum(axis=0).astype(int).tolist(), shown_RJ.sum(axis=0).astype(int).tolist(), strict=True)
     tables = [(gone, shown, len(lost) - gone, len(runs) - shown) for gone, shown in counts]
     p_J = multipletests([fisher_exact([[a, n - a], [b, m - b]]).pvalue for a, n, b, m in tables], method="holm")[1]
-    low_J, high_J = _worst_cases(pairs, lost, lost_FJ, bounds)
+    low_J, high_J, se_J = _worst_cases(pairs, lost, lost_FJ, bounds)
     return {
-        chunk_id: ChunkAttrition(*table, float(p), float(low), float(high))
-        for chunk_id, table, p, low, high in zip(pairs.chunk_ids, tables, p_J, low_J, high_J, strict=True)
+        chunk_id: ChunkAttrition(*table, *map(float, numbers))
+        for chunk_id, table, *numbers in zip(pairs.chunk_ids, tables, p_J, low_J, high_J, se_J, strict=True)
     }
 
 
@@ -106,8 +108,13 @@ def _design(runs: Sequence[MaskedRun], chunk_ids: Sequence[ChunkId]) -> Vector:
     return np.array([[chunk_id in run.visible for chunk_id in chunk_ids] for run in runs], dtype=float)
 
 
-def _worst_cases(pairs: Pairs, lost: Sequence[MaskedRun], lost_FJ: Vector, bounds: Bounds) -> tuple[Vector, Vector]:
-    """Return the ends of β̂, (J,) each: β̂ is linear in the differences, so each lost one goes to an end of its own."""
+def _worst_cases(
+    pairs: Pairs, lost: Sequence[MaskedRun], lost_FJ: Vector, bounds: Bounds
+) -> tuple[Vector, Vector, Vector]:
+    """Return the ends of β̂ and their standard error, (J,) each.
+
+    β̂ is linear in the differences, so each lost one goes to an end of its own.
+    """
     low, high = bounds
     gone, seen = {(run.task_id, run.sample) for run in lost}, Counter[str]()
     keep = []
@@ -121,4 +128,5 @@ def _worst_cases(pairs: Pairs, lost: Sequence[MaskedRun], lost_FJ: Vector, bound
     known_J = weights_JR[:, : len(known_N)] @ known_N
     free_JF = weights_JR[:, len(known_N) :]
     up_JF, down_JF = np.maximum(free_JF, 0.0), np.minimum(free_JF, 0.0)
-    return known_J + up_JF @ least_F + down_JF @ most_F, known_J + up_JF @ most_F + down_JF @ least_F
+    se_J = np.std(known_N) * np.sqrt(np.square(weights_JR).sum(axis=1))
+    return known_J + up_JF @ least_F + down_JF @ most_F, known_J + up_JF @ most_F + down_JF @ least_F, se_J
