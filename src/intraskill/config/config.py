@@ -97,6 +97,11 @@ class GateConfig:
     require_power: bool = option(False, "refuse a gate that cannot see gate.effect; false: say so and go on")
     sigma: float | None = option(None, "SD of R − B to plan power with; null = the last gate's, else 0.44", "(0, 2]")
     sequential: int = option(0, "tasks between two looks; the gate stops once all is decided; 0 = off", "[0, inf)")
+    boundary: str = option(
+        "spending",
+        "of a sequential gate: errors spent over planned looks, or mixture, valid at any look and less powerful",
+        choices=("spending", "mixture"),
+    )
     slices: list[str] = option([], "public task features whose values are measured apart, fixed before any reward")
     full_arm: bool = option(True, "measure R_pair, the committed skill shown whole")
 

@@ -392,3 +392,14 @@ def test_a_candidate_whose_sign_its_faults_could_hide_waits(tmp_path):
     assert "20 of 100 runs faulted with it and 0 of 100 without it (p = 0.000)" in held.reasons[edits[0].added_ids[0]]
     harmless = replace(suspect, low=0.1)
     assert assess(facts, pairs, faults={edits[0].added_ids[0]: harmless}).decision.kept == taken.kept
+
+
+def test_a_sequential_gate_may_use_the_boundary_that_holds_at_any_look(tmp_path):
+    sizes = {"tasks_per_split": TASKS | {"skill_validation": 130}}
+    found = {}
+    for boundary in ("spending", "mixture"):
+        config = configured(tmp_path / boundary, {"sequential": 50, "boundary": boundary}, **sizes)
+        config.rounds, config.final.tasks = 0, 0
+        found[boundary] = read_json(run(config) / "round_000" / "sequential.json")
+        assert found[boundary]["rule"]["boundary"] == boundary
+    assert found["mixture"]["last"] != found["spending"]["last"]
