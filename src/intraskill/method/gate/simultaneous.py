@@ -20,30 +20,29 @@ _DRAWS = 100_000
 """The simulated c of 12 chunks scatters by 0.3 %; its draws are fixed, so equal gates give equal intervals."""
 
 
-def critical_value(contributions: Contributions, confidence: float = CONFIDENCE) -> float:
-    """Return c, the quantile of the largest |T_j| of all chunks; Bonferroni's bound where no covariance was kept."""
-    chunks = len(contributions.chunk_ids)
-    degrees = contributions.degrees or max(1, contributions.num_pairs - contributions.rank)  # older records have none
-    if chunks == 0:
-        return 0.0
-    alone = t_quantile(0.5 + confidence / 2, degrees)
-    bound = t_quantile(1.0 - (1.0 - confidence) / (2 * chunks), degrees)
-    if contributions.covariance_JJ is None or chunks == 1:
-        return bound
-    correlation_JJ = contributions.covariance_JJ / np.outer(contributions.se_J, contributions.se_J)
-    value_J, vector_JJ = np.linalg.eigh(correlation_JJ)
-    root_JJ = vector_JJ * np.sqrt(np.maximum(value_J, 0.0))
+def critical_value(covariance_JJ: NDArray[np.float64], degrees: int, confidence: float = CONFIDENCE) -> float:
+    """Return c, the ``confidence`` quantile of the largest |T_j|, for estimates of this covariance, (J, J)."""
+    chunks = len(covariance_JJ)
+    if chunks < 2:
+        return t_quantile(0.5 + confidence / 2, degrees)
+    se_J = np.sqrt(np.diag(covariance_JJ))
+    scale_JJ = np.outer(se_J, se_J)
+    value_J, vector_JJ = np.linalg.eigh(np.divide(covariance_JJ, scale_JJ, out=np.eye(chunks), where=scale_JJ > 0.0))
     rng = np.random.Generator(np.random.PCG64(child_seed(0, "max-t", chunks)))
-    largest_D = np.abs(rng.standard_normal((_DRAWS, chunks)) @ root_JJ.T).max(axis=1)
-    largest_D /= np.sqrt(rng.chisquare(degrees, _DRAWS) / degrees)
-    return float(min(max(np.quantile(largest_D, confidence), alone), bound))
+    normal_DJ = rng.standard_normal((_DRAWS, chunks)) @ (vector_JJ * np.sqrt(np.maximum(value_J, 0.0))).T
+    largest_D = np.abs(normal_DJ).max(axis=1) / np.sqrt(rng.chisquare(degrees, _DRAWS) / degrees)
+    return float(np.quantile(largest_D, confidence))
 
 
 def together(
     contributions: Contributions, confidence: float = CONFIDENCE
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the lower and upper ends, (J,) each in reward units, of intervals that all cover together."""
-    half_J = critical_value(contributions, confidence) * contributions.se_J
+    degrees = contributions.degrees or max(1, contributions.num_pairs - contributions.rank)  # older records have none
+    covariance_JJ = contributions.covariance_JJ
+    if covariance_JJ is None:  # in older records: as if independent, which is never too narrow by much
+        covariance_JJ = np.diag(np.square(contributions.se_J))
+    half_J = critical_value(covariance_JJ, degrees, confidence) * contributions.se_J
     return contributions.beta_J - half_J, contributions.beta_J + half_J
 
 
