@@ -14,7 +14,7 @@ from editor_conditions import Condition
 from intraskill.editor.actions import ACTIONS
 from intraskill.method.errors import counted
 from intraskill.method.gate.intervals import Interval, mean_interval
-from intraskill.rounds.evaluate import paired_bootstrap
+from intraskill.rounds.evaluate import paired_interval
 
 Row = dict[str, Any]
 MEASURES = ("value", "score", "sampled")
@@ -63,7 +63,7 @@ def difference(before: Panel, after: Panel) -> tuple[Interval, Interval | None] 
         return None
     means = [{w: fmean(side[w][s] for s in seeds) for w in worlds} for side in (before, after)]
     by_seed = [fmean(after[w][s] - before[w][s] for w in worlds) for s in seeds]
-    return paired_bootstrap(*means, seed=0), mean_interval(by_seed) if len(seeds) > 1 else None
+    return paired_interval(*means), mean_interval(by_seed) if len(seeds) > 1 else None
 
 
 def _line(condition: Condition, measure: str, rows: Sequence[Row], panels: Mapping[str, Panel]) -> Row:

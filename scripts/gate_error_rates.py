@@ -19,7 +19,7 @@ from csv_rows import write_csv
 from numpy.typing import NDArray
 
 from intraskill.method.gate.decision import DecisionRule, FdrRule, GateRule, ProbabilityRule
-from intraskill.method.gate.power import outcomes
+from intraskill.method.gate.planning import outcomes
 from intraskill.method.gate.regression import factorize, least_squares
 from intraskill.method.randomness import child_seed
 

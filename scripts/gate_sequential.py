@@ -74,11 +74,12 @@ def rows_of(chunks: int, effect: float, gates: int, seed: int) -> list[dict[str,
     rows = []
     for part in (replace(short, boundary="spending"), short, rule):
         count = len(part.looks())
-        rows.append({"chunks": chunks, "effect": effect} | row_of(beta_GLJ[:, :count], se_GLJ[:, :count], part))
+        row = row_of(beta_GLJ[:, :count], se_GLJ[:, :count], part, alpha_J)
+        rows.append({"chunks": chunks, "effect": effect} | row)
     return rows
 
 
-def row_of(beta_GLJ: Array, se_GLJ: Array, rule: SequentialRule) -> dict[str, object]:
+def row_of(beta_GLJ: Array, se_GLJ: Array, rule: SequentialRule, alpha_J: Array) -> dict[str, object]:
     """Return errors, power and pairs at one effect and budget."""
     pairs_L = np.array(rule.looks())
     half_GLJ = np.stack([rule.half_width(se_GLJ[:, k], k + 1) for k in range(len(pairs_L))], axis=1)
@@ -102,6 +103,12 @@ def row_of(beta_GLJ: Array, se_GLJ: Array, rule: SequentialRule) -> dict[str, ob
     ):
         row |= {name: shares[0], f"{name}_low": shares[1], f"{name}_high": shares[2]}
     stop_G = decided_GJ.max(axis=1)
+    # What an interval of a gate of fixed size says when it is read where the gate stopped.
+    at_G = np.searchsorted(pairs_L, stop_G)
+    gate_G = np.arange(len(beta_GLJ))
+    beta_GJ, half_GJ = beta_GLJ[gate_G, at_G], 1.96 * se_GLJ[gate_G, at_G]
+    row["fixed_interval_covers_at_stop"] = round(float((np.abs(beta_GJ - alpha_J) <= half_GJ).mean()), 4)
+    row["fixed_interval_calls_useless_at_stop"] = round(float((np.abs(beta_GJ) > half_GJ)[:, none].mean()), 4)
     row["pairs_per_useless_chunk"] = round(float(decided_GJ[:, none].mean()))
     row["pairs_per_effect_chunk"] = round(float(decided_GJ[:, worth].mean()))
     row["pairs_until_effects_seen"] = round(float(decided_GJ[:, worth].max(axis=1).mean()))

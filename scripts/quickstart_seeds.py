@@ -18,12 +18,14 @@ from typing import Any
 
 import report_text
 
+from intraskill.method.rollouts import Rollout
 from intraskill.rounds.arms import read_rollouts, task_means, task_success
-from intraskill.rounds.evaluate import paired_bootstrap
+from intraskill.rounds.evaluate import paired_interval
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
 EXPERIMENTS = {"method": "quickstart", "plain GRPO": "plain_grpo"}
+ARMS = ("final_free", "final_pair")
 MEASURES = {"reward": task_means, "success": task_success}
 Row = dict[str, Any]
 
@@ -42,7 +44,10 @@ def main() -> None:
             list(pool.map(lambda job: run(arguments.runs, *job), wanted))
     summaries = {job: json.loads((directory(arguments.runs, *job) / "summary.json").read_text()) for job in wanted}
     tables = {"rounds": rounds(summaries), "chunks": chunks(summaries), "final": final(summaries)}
-    tables["final"] += [versus(arguments.runs, seed, measure) for seed in arguments.seeds for measure in MEASURES]
+    tables["final"] += [
+        versus(arguments.runs, seed, measure, arm) for arm in ARMS for seed in arguments.seeds for measure in MEASURES
+    ]
+    tables["tasks"] = [row for job in wanted for row in task_rows(arguments.runs, *job)]
     for name, rows in tables.items():
         write_rows(RESULTS / f"quickstart_{name}.csv", rows)
     report_text.draw(tables["rounds"], RESULTS / "quickstart.png")
@@ -101,17 +106,36 @@ def final(summaries: Mapping[tuple[str, int], Row]) -> list[Row]:
     return rows
 
 
-def versus(runs: Path, seed: int, measure: str) -> Row:
-    """Return the skill-free difference of the two conditions at the end, paired over the same test tasks."""
+def arm_rollouts(runs: Path, name: str, seed: int, arm: str) -> tuple[Rollout, ...]:
+    """Return the rollouts of a final arm; a run that ends without a skill has one arm for both."""
+    final = directory(runs, name, seed) / "final"
+    path = final / f"{arm}.jsonl"
+    return read_rollouts(path if path.exists() else final / "final_free.jsonl")
+
+
+def versus(runs: Path, seed: int, measure: str, arm: str) -> Row:
+    """Return the difference of the two conditions at the end in one arm, paired over the same test tasks."""
     after, before = (
-        MEASURES[measure](read_rollouts(directory(runs, name, seed) / "final" / "final_free.jsonl"))
-        for name in EXPERIMENTS
+        MEASURES[measure](read_rollouts(directory(runs, name, seed) / "final" / f"{arm}.jsonl")) for name in EXPERIMENTS
     )
-    difference = paired_bootstrap(before, after, seed=seed)
+    difference = paired_interval(before, after)
     return {
-        "condition": "both", "seed": seed, "what": "final_free, method - plain GRPO", "measure": measure,
+        "condition": "both", "seed": seed, "what": f"{arm}, method - plain GRPO", "measure": measure,
         **{part: getattr(difference, part) for part in ("mean", "low", "high", "se", "n")},
     }  # fmt: skip
+
+
+def task_rows(runs: Path, name: str, seed: int) -> list[Row]:
+    """Return reward and success of every task of the two final arms of a run."""
+    rows = []
+    for arm in ARMS:
+        rollouts = arm_rollouts(runs, name, seed, arm)
+        rewards, successes = task_means(rollouts), task_success(rollouts)
+        rows += [
+            {"condition": name, "seed": seed, "arm": arm, "task": task, "reward": reward, "success": successes[task]}
+            for task, reward in sorted(rewards.items())
+        ]
+    return rows
 
 
 def write_rows(path: Path, rows: Iterable[Row]) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from intraskill.environments.shopworld.lessons import USEFUL, titles
+from intraskill.method.gate.intervals import mean_interval
 
 Row = dict[str, Any]
 USEFUL_TITLES = {title for rule in USEFUL for title in titles(rule)}
@@ -34,8 +35,9 @@ def draw(rounds: list[Row], path: Path) -> None:
 
 def write(tables: Mapping[str, list[Row]], summaries: Mapping[tuple[str, int], Row]) -> str:
     """Return the whole report as Markdown."""
-    parts = [HEAD, rounds_section(tables["rounds"]), chunks_section(tables["chunks"]), final_section(tables["final"])]
-    parts += [checks_section(tables), cost_section(summaries), LIMITS]
+    parts = [HEAD, rounds_section(tables["rounds"]), chunks_section(tables["chunks"])]
+    parts += [changes_section(tables["chunks"]), final_section(tables["final"]), across_section(tables["final"])]
+    parts += [checks_section(tables), cost_section(summaries), LIMITS.format(reads=len(summaries))]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
@@ -75,9 +77,74 @@ def chunks_section(chunks: list[Row]) -> str:
     return "\n".join(lines)
 
 
+def changes_section(chunks: list[Row]) -> str:
+    """Return how β of every chunk changed between its first and its last measurement, useful lessons and others.
+
+    No row is chosen by its outcome. A chunk leaves at a low β, so last measurements are low by selection: the useless
+    and harmful ones beside the lessons show how much of a fall that alone makes.
+    """
+    lines = ["## Do contributions fall?", ""]
+    lines += ["Every chunk that two gates or more measured; first against last measurement, 95 % interval.", ""]
+    lines += table_head("seed", "chunk", "kind", "rounds", "first β", "last β", "difference", "status")
+    by_kind: dict[str, list[float]] = {}
+    for row in changes(chunks):
+        by_kind.setdefault(row["kind"], []).append(row["change"])
+        ends = f"{row['change']:+.3f} [{row['change'] - row['half']:+.3f}, {row['change'] + row['half']:+.3f}]"
+        cells = [row["seed"], row["title"], row["kind"], row["rounds"], f"{row['first']:+.3f}", f"{row['last']:+.3f}"]
+        lines.append(table_row([*cells, ends, row["status"]]))
+    lines.append("")
+    for kind, values in sorted(by_kind.items()):
+        lines.append(f"- {kind}, {len(values)} chunks: mean difference {across(values)}.")
+    return "\n".join(lines)
+
+
+def changes(chunks: list[Row]) -> list[Row]:
+    """Return one row per chunk of the method's runs that was measured more than once, whatever became of it."""
+    measured: dict[tuple[int, str], list[Row]] = {}
+    for row in chunks:
+        if row["condition"] == "method" and "beta" in row:
+            measured.setdefault((row["seed"], row["id"]), []).append(row)
+    rows = []
+    for (seed, _), own in sorted(measured.items()):
+        own = sorted(own, key=lambda row: row["round"])
+        if len(own) > 1:
+            first, last = own[0], own[-1]
+            kind = "lesson" if last["title"] in USEFUL_TITLES else "no lesson"
+            rows.append({
+                "seed": seed, "title": last["title"], "kind": kind, "status": last["status"],
+                "rounds": f"{first['round']}→{last['round']}", "first": first["beta"], "last": last["beta"],
+                "change": last["beta"] - first["beta"], "half": 1.96 * (first["se"] ** 2 + last["se"] ** 2) ** 0.5,
+            })  # fmt: skip
+    return rows
+
+
+def across(values: list[float]) -> str:
+    """Return the mean with its t interval over the values, or the value alone where there is one."""
+    if len(values) < 2:
+        return f"{values[0]:+.3f} (one: no interval)"
+    found = mean_interval(values)
+    return f"{found.mean:+.3f} [{found.low:+.3f}, {found.high:+.3f}] (t over {found.n})"
+
+
+def across_section(final: list[Row]) -> str:
+    """Return every comparison as a mean over seeds with the t interval over seeds."""
+    lines = ["## Across seeds", ""]
+    lines += ["Mean over seeds with Student's interval over seeds: how another seed of this world would come out.", ""]
+    lines += table_head("condition", "comparison", "reward", "success")
+    compared = dict.fromkeys((row["condition"], row["what"]) for row in final if " - " in row["what"])
+    for condition, what in compared:
+        cells = {
+            measure: across([row["mean"] for row in final if (row["condition"], row["what"], row["measure"]) == key])
+            for measure in ("reward", "success")
+            for key in [(condition, what, measure)]
+        }
+        lines.append(table_row([condition, what.replace("_", " "), cells["reward"], cells["success"]]))
+    return "\n".join(lines)
+
+
 def final_section(final: list[Row]) -> str:
     """Return the closing comparison on the test split."""
-    lines = ["## Start against end on the test split (paired 95 % bootstrap over tasks)", ""]
+    lines = ["## Start against end on the test split (95 % intervals over tasks, paired where two arms differ)", ""]
     lines += table_head("condition", "seed", "comparison", "reward", "success")
     for (condition, seed), rows in by_run(final).items():
         for what in dict.fromkeys(row["what"] for row in rows):
@@ -103,13 +170,8 @@ def answers_of(tables: Mapping[str, list[Row]]) -> dict[str, dict[int, str]]:
         "the same for plain GRPO": {s: gain(tables, "plain GRPO", s) for s in seeds},
         "skill-free at the end, method minus plain GRPO": {s: against(tables, s) for s in seeds},
         "gap R_pair − R_free, first round of training → last": {s: shrinking(tables, s) for s in seeds},
-        "β of useful lessons, first against last measurement: difference [95 %]": {s: fallen(tables, s) for s in seeds},
-        "the harmful chunk of the draft is refused at the first gate": {
-            s: refused(tables, s, "Opening") for s in seeds
-        },
-        "the useless chunk of the draft is refused at the first gate": {
-            s: refused(tables, s, "Manners") for s in seeds
-        },
+        "the harmful chunk of the draft at the first gate": {s: first_gate(tables, s, "Opening") for s in seeds},
+        "the useless chunk of the draft at the first gate": {s: first_gate(tables, s, "Manners") for s in seeds},
         "model deficits / skill deficits found by triage": {s: deficits(tables, s) for s in seeds},
     }
 
@@ -137,32 +199,12 @@ def shrinking(tables: Mapping[str, list[Row]], seed: int) -> str:
     return f"{between(own[0], 'gap', signed=True)} → {between(own[-1], 'gap', signed=True)}"
 
 
-def fallen(tables: Mapping[str, list[Row]], seed: int) -> str:
-    """Return every useful lesson measured in several rounds whose β fell, with the interval of the difference.
-
-    First against last, not largest against last: the largest of several noisy values falls by itself.
-    """
-    own = [row for row in tables["chunks"] if row["condition"] == "method" and row["seed"] == seed]
-    found = []
-    for chunk_id in dict.fromkeys(row["id"] for row in own if row["title"] in USEFUL_TITLES):
-        rows = sorted((row for row in own if row["id"] == chunk_id), key=lambda row: row["round"])
-        change = rows[-1]["beta"] - rows[0]["beta"]
-        half = 1.96 * (rows[0]["se"] ** 2 + rows[-1]["se"] ** 2) ** 0.5
-        if len(rows) > 1 and change < 0:
-            rounds = f"round {rows[0]['round']}→{rows[-1]['round']}"
-            status = rows[-1]["status"]
-            found.append(
-                f"{rows[0]['title']} {change:+.2f} [{change - half:+.2f}, {change + half:+.2f}] ({rounds}, {status})"
-            )
-    return "; ".join(found) or "none"
-
-
-def refused(tables: Mapping[str, list[Row]], seed: int, title: str) -> str:
-    """Return the status of a draft chunk at the first gate, with its β ± SE."""
+def first_gate(tables: Mapping[str, list[Row]], seed: int, title: str) -> str:
+    """Return β ± SE of a draft chunk at the first gate, what became of it, and whether that could be told."""
     for row in tables["chunks"]:
         if (row["condition"], row["seed"], row["round"], row["title"]) == ("method", seed, 0, title):
-            answer = "no" if row["status"] == "active" else "yes"
-            return f"{answer}: β {row['beta']:+.3f} ± {row['se']:.3f}"
+            told = "" if row["low"] > 0.0 or row["high"] < 0.0 else ", a coin flip: its interval holds 0"
+            return f"β {row['beta']:+.3f} ± {row['se']:.3f}, {row['status']}{told}"
     return "not in the draft"
 
 
@@ -206,10 +248,11 @@ HEAD = """
 
 What `intraskill train` shows with the tiny policy on the embedded `ShopWorld` (preset `small`), over several seeds,
 beside plain GRPO from the same start with the same training tasks and number of training rollouts. Made by
-`python scripts/quickstart_seeds.py`; the raw rows are `docs/results/quickstart_rounds.csv`, `quickstart_chunks.csv` and
-`quickstart_final.csv`. In training only full success pays; what is reported, and what the gate reads, is `r_strict`,
-the product of four components, so a purchase that misses one component wholly earns nothing. Intervals over tasks say
-how well one run's reward is known; how runs differ is what the seeds show.
+`python scripts/quickstart_seeds.py`; the raw rows are `docs/results/quickstart_rounds.csv`, `quickstart_chunks.csv`,
+`quickstart_final.csv` and, with the two final arms task by task for any other comparison, `quickstart_tasks.csv`. In
+training only full success pays; what is reported, and what the gate reads, is `r_strict`, the product of four
+components, so a purchase that misses one component wholly earns nothing. Intervals over tasks say how well one run's
+reward is known; how runs differ is what the seeds show.
 """
 
 LIMITS = """
@@ -218,7 +261,8 @@ LIMITS = """
 - The tiny policy has about one million parameters and understands its own template grammar, not free language. The
   runs show that the loop works; they say nothing about the size of the effect with a large model.
 - Seeds share one world and one set of start weights: they differ in sampling, contexts, masks and task order.
-- The validation split is queried by every gate of a run. The closing comparison on `test` is read once, at the end.
+- The validation split is queried by every gate of a run. The closing comparison on `test` is read once a run, at the
+  end: {reads} runs have read it for this page.
 - β is an additive approximation relative to no skill (see `paired_validation.md`). Here rules interact strongly by
   construction, since the reward is a product.
 """

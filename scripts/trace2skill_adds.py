@@ -77,7 +77,7 @@ def panel_row(config: Config, directory: Path, what: str, skill: Skill) -> Row:
         evaluate(stand, directory / "checkpoint", mode=mode, split="model_dev", skill=skill, repeats=REPEATS)[0]
         for mode in ("skill-free", "skill-augmented")
     )
-    reward = compare(free, shown, seed=config.seed).reward
+    reward = compare(free, shown).reward
     numbers = {name: getattr(reward, name) for name in (*NUMBERS, "n")}
     return difference(what, "model_dev", numbers, skill)
 

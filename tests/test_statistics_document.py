@@ -1,12 +1,16 @@
 """The tables on the gate are those of the result files, and the worlds behind them are what they say."""
 
+import csv
 import importlib
 import re
+from math import ceil
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
+
+from intraskill.report.tables import LOOKED
 
 ROOT = Path(__file__).parents[1]
 EXACT = 1e-12
@@ -128,3 +132,13 @@ def test_rollouts_for_a_loss_are_interpolated_and_never_extrapolated() -> None:
     assert losses.SIZES[1] < losses.tasks_for(falling, 0.35) < losses.SIZES[2]
     assert losses.tasks_for(falling, 0.6) == losses.SIZES[0]
     assert losses.tasks_for(falling, 0.05) == float("inf")
+
+
+def test_what_is_said_of_intervals_after_a_look_is_what_was_simulated() -> None:
+    with (ROOT / "docs" / "results" / "gate_sequential.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    covers = [100 * float(row["fixed_interval_covers_at_stop"]) for row in rows]
+    called = [100 * float(row["fixed_interval_calls_useless_at_stop"]) for row in rows]
+    ends = (int(min(covers)), int(max(covers)), int(min(called)), ceil(max(called)))
+    said = re.search(r"(\d+) to (\d+) times in 100, and left out 0 for (\d+) to (\d+) in 100", LOOKED)
+    assert said is not None and tuple(map(int, said.groups())) == ends

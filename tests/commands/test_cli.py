@@ -165,11 +165,11 @@ def test_evaluations_of_different_panels_are_refused(capsys, finished):
         assert said(capsys, "eval", "--ckpt", str(finished), "--repeats", repeats)[0] == 0
     one, three = (next((finished / "evals").glob(f"*-x{n}-*")) for n in (1, 3))
     with pytest.raises(PairingError, match="different panels .*repeats: 1 against 3"):
-        compare(read_evaluation(one), read_evaluation(three), seed=0)
+        compare(read_evaluation(one), read_evaluation(three))
     words = ["eval", "--ckpt", str(finished), "--repeats", "3", "--against", str(one)]
     status, _, err = said(capsys, *words)
     assert status == 2 and "different panels" in err
-    assert compare(read_evaluation(one), read_evaluation(one), seed=0).reward.mean == 0.0
+    assert compare(read_evaluation(one), read_evaluation(one)).reward.mean == 0.0
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_another_seed_is_another_evaluation_of_the_same_panel(capsys, finished, 
         assert said(capsys, *words, f"seed={seed}")[0] == 0
     first, second = (read_evaluation(path) for path in sorted(tmp_path.glob("skill-free-*")))
     assert first.rewards != second.rewards and first.panel == second.panel
-    compare(first, second, seed=0)
+    compare(first, second)
 
 
 def test_evaluations_under_different_prompts_are_refused(capsys, finished, tmp_path):
@@ -212,7 +212,7 @@ def test_evaluations_under_different_prompts_are_refused(capsys, finished, tmp_p
     found = read_evaluation(next(tmp_path.glob("skill-free-*")))
     assert found.prompt == "planted"
     with pytest.raises(PairingError, match="prompt: planted against other"):
-        compare(found, replace(found, prompt="other"), seed=0)
+        compare(found, replace(found, prompt="other"))
 
 
 def test_every_evaluation_and_validation_keeps_its_own_metrics(capsys, finished, tmp_path):

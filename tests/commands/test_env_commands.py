@@ -256,7 +256,8 @@ def test_the_check_fails_with_the_broken_rule_and_what_to_do(capsys, tmp_path, m
 
 
 def test_bad_words_are_one_clear_error(capsys):
-    assert said(capsys, "check", *TINY, "--tasks", "0")[0] == 2
+    with pytest.raises(SystemExit, match="2"):
+        main(["env", "check", *TINY, "--tasks", "0"])
     status, _, err = said(capsys, "check", "env.name=nowhere:Nothing")
     assert status == 2 and "ConfigError" in err and "package.module:factory" in err
     status, _, err = said(capsys, "serve", "env.name=planted")

@@ -10,7 +10,7 @@ from rounds.test_resume import run_until
 
 from intraskill.environments.planted import PlantedWorld
 from intraskill.method.gate.decision import Fate
-from intraskill.method.gate.no_information import hold
+from intraskill.method.gate.holding import hold
 from intraskill.method.skill.edits import Edit
 from intraskill.method.skill.proposals import Ledger, Proposal
 from intraskill.report.summary import summarise

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from intraskill.commands import Verb, config_beside
+from intraskill.commands.numbers import real, whole
 from intraskill.commands.warmstart import print_step
 from intraskill.config.config import Config
 from intraskill.config.overrides import compose
@@ -28,10 +29,10 @@ def add(verb: Verb) -> None:
     sft.add_argument("--traces", metavar="FILE", help="JSON lines of prompt and answer (default: synthetic ones)")
     _amount(sft)
     sft.add_argument("--out", required=True, metavar="DIR", help="where to write the weights")
-    sft.add_argument("--lr", type=float, default=5e-6, help="learning rate")
-    sft.add_argument("--batch", type=int, default=32, help="traces per optimizer step")
-    sft.add_argument("--epochs", type=int, default=3, help="passes over the traces")
-    sft.add_argument("--max-tokens", type=int, default=32768, help="longest trace, prompt included")
+    sft.add_argument("--lr", type=real(), default=5e-6, help="learning rate")
+    sft.add_argument("--batch", type=whole(), default=32, help="traces per optimizer step")
+    sft.add_argument("--epochs", type=whole(), default=3, help="passes over the traces")
+    sft.add_argument("--max-tokens", type=whole(), default=32768, help="longest trace, prompt included")
     traces = action("traces", "write synthetic edit traces and stop")
     _amount(traces)
     traces.add_argument("--out", required=True, metavar="FILE", help="JSON lines to write")
@@ -45,8 +46,8 @@ def add(verb: Verb) -> None:
 
 
 def _amount(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--number", type=int, default=2000, metavar="N", help="synthetic traces")
-    parser.add_argument("--careless", type=float, default=0.2, metavar="P", help="share of arbitrary answers")
+    parser.add_argument("--number", type=whole(), default=2000, metavar="N", help="synthetic traces")
+    parser.add_argument("--careless", type=real("[0, 1]"), default=0.2, metavar="P", help="share of arbitrary answers")
 
 
 def _editor(arguments: argparse.Namespace, overrides: list[str]) -> int:

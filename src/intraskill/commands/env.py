@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any, TextIO, cast
 
 from intraskill.commands import Verb, never
+from intraskill.commands.numbers import real, whole
 from intraskill.config.config import Config
 from intraskill.config.overrides import compose
 from intraskill.environments.protocol import Environment, Opening, Outcome, Session, boundary, system_of
@@ -217,7 +218,7 @@ def add(verb: Verb) -> None:
 
     stats = action("stats", "statistics of a world: tasks, texts, catalogue, versions", _stats)
     stats.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    stats.add_argument("--episodes", type=int, default=12, help="random episodes that are played to measure pages")
+    stats.add_argument("--episodes", type=whole("[0, inf)"), default=12, help="random episodes played to measure pages")
     manifest = "task ids per split of a shop: written to FILE, or compared with it where it is there"
     stats.add_argument("--manifest", metavar="FILE", help=manifest)
     prove = argparse.BooleanOptionalAction
@@ -225,20 +226,20 @@ def add(verb: Verb) -> None:
     play = action("play", "play an episode in the terminal and see exactly what the agent sees", _play)
     play.add_argument("--task", metavar="ID", help="which task (default: drawn by --seed)")
     play.add_argument("--split", default="train", help="where the task is drawn from; never test")
-    play.add_argument("--seed", type=int, default=0, help="which task is drawn")
+    play.add_argument("--seed", type=whole("[0, inf)"), default=0, help="which task is drawn")
     play.add_argument("--out", metavar="FILE", help="append the transcript to a JSON-lines file")
     play.add_argument("--reveal", action="store_true", help="show the goal once the episode is over")
     check = action("check", "play an environment and say which rules of the contract it breaks", _check)
-    check.add_argument("--tasks", type=int, default=6, help="tasks that are played, none of test")
-    check.add_argument("--seed", type=int, default=0, help="which tasks and actions")
+    check.add_argument("--tasks", type=whole(), default=6, help="tasks that are played, none of test")
+    check.add_argument("--seed", type=whole("[0, inf)"), default=0, help="which tasks and actions")
     check.add_argument("--json", action="store_true", help="print JSON instead of lines")
     serve = action("serve", "serve a shop over HTTP to other people's trainers", _serve)
     serve.add_argument("--dialect", choices=DIALECTS, default=DIALECTS[0], help="what its clients speak")
     serve.add_argument("--host", default="127.0.0.1", help="address to listen on; loopback unless named")
-    serve.add_argument("--port", type=int, default=5700, help="0 = any free one")
+    serve.add_argument("--port", type=whole("[0, 65535]"), default=5700, help="0 = any free one")
     serve.add_argument("--splits", default=",".join(OPENED), help="add test to serve it too")
-    serve.add_argument("--slots", type=int, default=256, help="episodes at once")
-    serve.add_argument("--lease-seconds", type=float, default=600.0, help="an unused slot is taken back after these")
+    serve.add_argument("--slots", type=whole(), default=256, help="episodes at once")
+    serve.add_argument("--lease-seconds", type=real(), default=600.0, help="an unused slot is taken back after these")
 
 
 def _stoppable(

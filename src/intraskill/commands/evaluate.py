@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from intraskill.commands import Verb, config_beside
+from intraskill.commands.numbers import whole
 from intraskill.method.errors import ConfigError
 
 
@@ -15,11 +16,11 @@ def add(verb: Verb) -> None:
     parser.add_argument("--skill", help="skill file instead of the one beside the checkpoint")
     parser.add_argument("--pair", help="a run, an export or a pair.json: refuse what is not the pair that it binds")
     parser.add_argument("--out", help="where to write (default: in the run)")
-    parser.add_argument("--tasks", type=int, help="at most so many tasks")
+    parser.add_argument("--tasks", type=whole("(-inf, inf)"), help="at most so many tasks")
     modes = ("skill-free", "skill-augmented")
     parser.add_argument("--mode", choices=modes, default=modes[0], help="without or with the skill in the prompt")
     parser.add_argument("--split", default="model_dev", help="train, skill_validation, model_dev, audit or test")
-    parser.add_argument("--repeats", type=int, default=1, help="rollouts per task")
+    parser.add_argument("--repeats", type=whole(), default=1, help="rollouts per task")
     parser.add_argument("--against", help="another evaluation to compare with (its directory)")
 
 
@@ -47,7 +48,7 @@ def _eval(arguments: argparse.Namespace, overrides: list[str]) -> int:
         evaluation, directory = evaluate.evaluate(run, source.checkpoint, skill=skill or evaluate.Skill(""), **panel)
     bound_pair.record(directory, verdict)
     others = evaluate.comparable(root, evaluation) if against is None else against
-    comparisons = [(other.name, evaluate.compare(other, evaluation, seed=config.seed)) for other in others]
+    comparisons = [(other.name, evaluate.compare(other, evaluation)) for other in others]
     print_evaluation(evaluation, comparisons, str(directory))
     sys.stdout.write(f"{bound_pair.words(verdict)}\n")
     for path in write_benchmarks(root, evaluation):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from intraskill.commands import Verb, no_overrides
+from intraskill.commands.numbers import real, whole
 from intraskill.config.config import ESTIMATORS
 from intraskill.method.errors import ConfigError
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from intraskill.method.gate.decision import DecisionRule
-    from intraskill.method.gate.power import GateDesign, GatePlan
+    from intraskill.method.gate.planning import GatePlan
+    from intraskill.method.gate.power import GateDesign
 
 TASKS = (400, 800, 1600, 3200)
 POLICIES = ("positive_topk", "probability", "fdr")
@@ -26,38 +28,42 @@ def add(verb: Verb) -> None:
     """Register the command."""
     gate = verb("gate", "plan a gate: what it can see, what slips through, what it costs; no model, no GPU", _gate)
     gate.add_argument("action", choices=("plan",), help="print what a gate of this size can see, and stop")
-    gate.add_argument("--chunks", type=int, help="chunks of the pool (default 12, or those of --from)")
-    gate.add_argument("--tasks", type=int, nargs="+", help="numbers of tasks to compare (default 400 800 1600 3200)")
-    gate.add_argument("--sigma", type=float, help="SD of R − B, reward units (default 0.44, or that of --from)")
+    gate.add_argument("--chunks", type=whole(), help="chunks of the pool (default 12, or those of --from)")
+    gate.add_argument(
+        "--tasks", type=whole(), nargs="+", help="numbers of tasks to compare (default 400 800 1600 3200)"
+    )
+    gate.add_argument("--sigma", type=real(), help="SD of R − B, reward units (default 0.44, or that of --from)")
     gate.add_argument(
         "--from", dest="source", metavar="DIR", help="a run or a gate to read chunks, σ and corr(R, B) of"
     )
-    gate.add_argument("--effect", type=float, default=0.05, help="the effect the gate should see (default 0.05)")
-    gate.add_argument("--useless", type=int, help="useless candidates to expect (default: all chunks)")
+    gate.add_argument("--effect", type=real(), default=0.05, help="the effect the gate should see (default 0.05)")
+    gate.add_argument("--useless", type=whole("[0, inf)"), help="useless candidates to expect (default: all chunks)")
     gate.add_argument(
         "--slots", nargs="*", default=[], metavar="A:B", help="contested slots: 1:1 a rewrite, 2:1 a merge"
     )
-    gate.add_argument("--inclusion", type=float, default=0.5, help="probability that a chunk is shown (default 0.5)")
-    gate.add_argument("--replicates", type=int, help="masked rollouts per task (mirrored: 2)")
+    gate.add_argument(
+        "--inclusion", type=real("(0, 1)"), default=0.5, help="probability that a chunk is shown (default 0.5)"
+    )
+    gate.add_argument("--replicates", type=whole(), help="masked rollouts per task (mirrored: 2)")
     gate.add_argument("--mirrored", action="store_true", help="every second masked run shows what the one before hid")
-    gate.add_argument("--bare-replicates", type=int, default=1, help="bare rollouts per task (default 1)")
+    gate.add_argument("--bare-replicates", type=whole(), default=1, help="bare rollouts per task (default 1)")
     gate.add_argument("--estimator", choices=ESTIMATORS, default="paired_ols", help="model of the contributions")
     gate.add_argument(
         "--correlation",
-        type=float,
+        type=real("(-1, 1)"),
         help="corr(R, B), for an estimator that is not paired (default 0.6, or that of --from)",
     )
     gate.add_argument("--policy", choices=POLICIES, action="append", help="may be repeated (default: all)")
-    gate.add_argument("--top-k", type=int, default=10, help="most chunks of a skill (default 10)")
-    gate.add_argument("--tokens-per-rollout", type=float, help="to print tokens")
-    gate.add_argument("--rollouts-per-second", type=float, help="to print hours")
+    gate.add_argument("--top-k", type=whole(), default=10, help="most chunks of a skill (default 10)")
+    gate.add_argument("--tokens-per-rollout", type=real("[0, inf)"), help="to print tokens")
+    gate.add_argument("--rollouts-per-second", type=real(), help="to print hours")
     gate.add_argument("--require-power", action="store_true", help="fail when the first number of tasks is too small")
     gate.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
 
 def _gate(arguments: argparse.Namespace, overrides: list[str]) -> int:
     no_overrides(overrides)
-    from intraskill.method.gate.power import plan_gate, require_power, verdict
+    from intraskill.method.gate.planning import plan_gate, require_power, verdict
 
     rules = _rules(arguments.policy or POLICIES, arguments.top_k)
     plans = [
@@ -83,7 +89,7 @@ def _designs(arguments: argparse.Namespace) -> "list[GateDesign]":
     from intraskill.method.gate.designs import Design
     from intraskill.method.gate.power import planned
 
-    replicates = arguments.replicates or (2 if arguments.mirrored else 1)
+    replicates = arguments.replicates or 1 + arguments.mirrored
     chunks, sigma, correlation = arguments.chunks, arguments.sigma, arguments.correlation
     if arguments.source:
         from intraskill.rounds.earlier_rounds import read_noise
@@ -115,14 +121,14 @@ def _slot(text: str) -> tuple[int, ...]:
 
 
 def _rules(policies: Sequence[str], top_k: int) -> "list[DecisionRule]":
-    from intraskill.method.gate.power import RULES
+    from intraskill.method.gate.planning import RULES
 
     return [RULES[name](top_k) for name in policies]
 
 
 def _row(plan: "GatePlan", arguments: argparse.Namespace) -> dict[str, Any]:
     tokens, speed = arguments.tokens_per_rollout, arguments.rollouts_per_second
-    from intraskill.method.gate.power import verdict
+    from intraskill.method.gate.planning import verdict
 
     return {
         **asdict(plan.design),

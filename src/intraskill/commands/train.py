@@ -4,6 +4,7 @@ import argparse
 from contextlib import nullcontext
 
 from intraskill.commands import Verb
+from intraskill.commands.numbers import whole
 from intraskill.config.overrides import compose
 from intraskill.rl.distributed.launch import launched
 
@@ -12,7 +13,7 @@ def add(verb: Verb) -> None:
     """Register the command."""
     parser = verb("train", "run the whole loop, or continue it", _train)
     parser.add_argument("--dry-run", action="store_true", help="print the plan with its sizes, and stop")
-    parser.add_argument("--seed", type=int, help="same as seed=N")
+    parser.add_argument("--seed", type=whole("[0, inf)"), help="same as seed=N")
     parser.add_argument("--run-dir", help="same as run_dir=DIR")
     parser.add_argument("--review", action="store_const", const="true", help="ask a person before each gate")
 

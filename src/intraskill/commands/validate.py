@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from intraskill.commands import Verb, config_beside
+from intraskill.commands.numbers import whole
 from intraskill.config.config import ESTIMATORS
 from intraskill.method.errors import ConfigError
 
@@ -15,14 +16,14 @@ def add(verb: Verb) -> None:
     parser.add_argument("--ckpt", help="a run, a round, or a checkpoint directory")
     parser.add_argument("--skill", help="skill file instead of the one beside the checkpoint")
     parser.add_argument("--out", help="where to write (default: in the run)")
-    parser.add_argument("--tasks", type=int, help="same as gate.tasks=N: at most so many tasks")
+    parser.add_argument("--tasks", type=whole("(-inf, inf)"), help="same as gate.tasks=N: at most so many tasks")
     parser.add_argument("--estimator", choices=ESTIMATORS, help="same as gate.estimator=NAME")
     parser.add_argument("--policy", help="same as gate.policy=NAME")
     parser.add_argument("--bare", metavar="GATE", help="reuse the bare run of this gate's directory, or refuse")
     parser.add_argument("--refit", metavar="PARQUET", help="recompute a gate from its pairs.parquet, without a model")
     parser.add_argument("--ranking", action="store_true", help="then ask the audit split whether the ranking holds")
-    parser.add_argument("--size", type=int, help="chunks of the ranking's arms, K (default: half of them)")
-    parser.add_argument("--draws", type=int, default=3, help="random arms of the ranking")
+    parser.add_argument("--size", type=whole(), help="chunks of the ranking's arms, K (default: half of them)")
+    parser.add_argument("--draws", type=whole(), default=3, help="random arms of the ranking")
 
 
 def _validate(arguments: argparse.Namespace, overrides: list[str]) -> int:

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from intraskill.commands import Verb
+from intraskill.commands.numbers import real, whole
 from intraskill.config.overrides import compose
 from intraskill.method.errors import ConfigError, counted
 
@@ -13,8 +14,8 @@ def add(verb: Verb) -> None:
     """Register the command."""
     parser = verb("warmstart", "fine-tune start weights on demonstrations and write them to policy.path", _warm_start)
     parser.add_argument("--from", dest="start", default="smollm2", help="smollm2 (default) or a model directory")
-    parser.add_argument("--demonstrations", type=int, default=320, metavar="N", help="episodes shown, each once")
-    parser.add_argument("--lr", type=float, default=1e-3, help="learning rate")
+    parser.add_argument("--demonstrations", type=whole(), default=320, metavar="N", help="episodes shown, each once")
+    parser.add_argument("--lr", type=real(), default=1e-3, help="learning rate")
     parser.add_argument("--out", metavar="DIR", help="where to write instead of policy.path")
 
 

@@ -85,6 +85,7 @@ class GateConfig:
     retire: float = option(0.2, "policy probability: P(α > 0) down to which a chunk is dropped", "(0, 0.5)")
     carry_over: float = option(0.5, "policy probability: what a round's precision is worth one round later", "[0, 1)")
     fdr: float = option(0.1, "policy fdr: tolerated share of useless chunks among the admitted ones", "(0, 1)")
+    negligible: float = option(0.05, "contribution as good as none, either way, in reward units; for words", "(0, 1]")
     tasks: int | None = option(None, "validation pairs; null = the whole split", "[2, inf)")
     inclusion: float = option(0.5, "probability that a masked run shows a chunk", "(0, 1)")
     replicates: int = option(1, "masked runs per task, each under its own mask", "[1, 100]")
@@ -96,6 +97,11 @@ class GateConfig:
     require_power: bool = option(False, "refuse a gate that cannot see gate.effect; false: say so and go on")
     sigma: float | None = option(None, "SD of R − B to plan power with; null = the last gate's, else 0.44", "(0, 2]")
     sequential: int = option(0, "tasks between two looks; the gate stops once all is decided; 0 = off", "[0, inf)")
+    boundary: str = option(
+        "spending",
+        "of a sequential gate: errors spent over planned looks, or mixture, valid at any look and less powerful",
+        choices=("spending", "mixture"),
+    )
     slices: list[str] = option([], "public task features whose values are measured apart, fixed before any reward")
     full_arm: bool = option(True, "measure R_pair, the committed skill shown whole")
 
@@ -107,7 +113,6 @@ class FinalConfig:
     split: str = option("test", "reporting split", choices=("test", "model_dev"))
     tasks: int | None = option(None, "tasks, 2 or more; null = the whole split; 0 = no closing comparison", "[0, inf)")
     repeats: int = option(1, "rollouts per task and arm", "[1, 1000]")
-    resamples: int = option(10_000, "bootstrap resamples", "[100, inf)")
 
 
 @dataclass
@@ -152,8 +157,8 @@ def flatten(config: Config) -> dict[str, Any]:
     return {name: value for name, value, _ in options(config)}
 
 
-RETIRED: dict[str, Any] = {"grpo.prefix_tree": False}
-"""Options that are gone, each with the value that this version behaves as; plans of older runs still hold them."""
+RETIRED: dict[str, Any] = {"grpo.prefix_tree": False, "final.resamples": None}
+"""Options that are gone, each with the value that this version behaves as, or ``None`` where none matters any more."""
 
 
 RENAMED = {"intraskill.environments.remote_shop:RemoteShop": "intraskill.environments.remote.shop:RemoteShop"}
@@ -165,7 +170,7 @@ def as_this_version(values: Mapping[str, Any]) -> dict[str, Any]:
 
     Retired options that ask for what this version does anyway are left out, and renamed factories get their new name.
     """
-    kept = {name: value for name, value in values.items() if name not in RETIRED or value != RETIRED[name]}
+    kept = {name: value for name, value in values.items() if name not in RETIRED or RETIRED[name] not in (value, None)}
     if (factory := kept.get("env.name")) in RENAMED:
         kept["env.name"] = RENAMED[factory]
     return kept

@@ -30,11 +30,12 @@ def check_values(section: Any, prefix: str = "") -> None:
         if metadata["choices"] and value not in metadata["choices"]:
             hint = nearest(str(value), metadata["choices"])
             raise ConfigError(f"{name}={value} is not one of {', '.join(metadata['choices'])}{hint}")
-        if value is not None and metadata["interval"] and not _inside(float(value), metadata["interval"]):
+        if value is not None and metadata["interval"] and not inside(float(value), metadata["interval"]):
             raise ConfigError(f"{name}={value} is outside {metadata['interval']}: {metadata['doc']}")
 
 
-def _inside(value: float, interval: str) -> bool:
+def inside(value: float, interval: str) -> bool:
+    """Return whether a number lies in an interval such as ``(0, 1]``; NaN lies in none."""
     low, high = (float(side) for side in interval[1:-1].split(","))
     above = value >= low if interval[0] == "[" else value > low
     return above and (value <= high if interval[-1] == "]" else value < high)

@@ -12,7 +12,8 @@ from intraskill.editor.scoring import answer_of, jobs_of
 from intraskill.editor.setup import EditorRun
 from intraskill.editor.states import Chain, EditState, next_state
 from intraskill.method.errors import ArtifactError, EnvironmentFault, TooFewTasksError, counted, offenders
-from intraskill.method.gate.intervals import Interval, mean_interval
+from intraskill.method.gate.bounded import bounded_interval, paired_interval
+from intraskill.method.gate.intervals import Interval
 from intraskill.method.randomness import child_seed, content_hash
 from intraskill.method.rollouts import Episode, Rollout
 from intraskill.method.skill.skill import BARE, Skill
@@ -167,10 +168,11 @@ def summary(found: Sequence[Worth]) -> dict[str, Interval]:
     """
     if len(found) < 2:
         raise TooFewTasksError(f"held-out streams with a score: {len(found)}; an interval needs two or more")
+    before, after = [one.before for one in found], [one.after for one in found]
     return {
-        "before": mean_interval([one.before for one in found]),
-        "after": mean_interval([one.after for one in found]),
-        "gain": mean_interval([one.after - one.before for one in found]),
+        "before": bounded_interval(before),
+        "after": bounded_interval(after),
+        "gain": paired_interval(before, after),
     }
 
 

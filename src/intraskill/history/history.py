@@ -8,6 +8,7 @@ from difflib import SequenceMatcher
 from functools import cached_property
 from pathlib import Path
 
+from intraskill.config.config import GateConfig
 from intraskill.method.errors import ArtifactError, offenders
 from intraskill.method.gate.decision import Decision, Fate
 from intraskill.method.gate.regression import Contributions
@@ -136,6 +137,12 @@ class History:
     def newest(self) -> Version:
         """The version of the last sealed round."""
         return self.versions[-1]
+
+    @cached_property
+    def negligible(self) -> float:
+        """``gate.negligible`` of the run, reward units; the default in runs from before there was one."""
+        plan = PLAN.read(self.root)["plan"] if PLAN.exists(self.root) else {}
+        return float(plan.get("gate.negligible", GateConfig().negligible))
 
     @cached_property
     def chunks(self) -> Mapping[ChunkId, Chunk]:

@@ -73,6 +73,7 @@ class Rollout:
         reward: main reward; ``None`` exactly when ``fault`` is set. A fault is never reward 0.
         parts: every reward component, such as ``r_att``.
         fault: what broke technically, or ``None``.
+        attempts: how often the episode was run; every attempt but the last broke.
         truncated: the episode ended by a length or action limit.
         request: the public task text (instruction and persona).
         turns: public log.
@@ -89,6 +90,7 @@ class Rollout:
     reward: float | None
     parts: Mapping[str, float] = field(default_factory=dict)
     fault: str | None = None
+    attempts: int = 1
     truncated: bool = False
     request: str = ""
     turns: tuple[Turn, ...] = ()

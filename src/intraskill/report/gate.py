@@ -11,13 +11,15 @@ from rich.table import Table
 from rich.text import Text
 
 from intraskill.method.errors import counted
+from intraskill.method.gate.diagnostics.attrition import ALARM as FAULT_ALARM
 from intraskill.method.gate.diagnostics.interactions import ALARM_RATE
 from intraskill.method.gate.intervals import Interval
 from intraskill.method.gate.power import smallest_effect
+from intraskill.method.gate.simultaneous import sides
 from intraskill.report.forest import name_of, verdict_words, write_forest
 from intraskill.report.tables import LOOKED, console, effect, interval
 from intraskill.rounds.gate.assess import Validation, slice_rows
-from intraskill.rounds.gate.findings import Findings, chunk_table, noise_band, sides
+from intraskill.rounds.gate.findings import Findings, chunk_table, noise_band
 from intraskill.rounds.gate.outlook import words as power_words
 from intraskill.rounds.gate.ranking import Ranking, ranking_rows
 from intraskill.store.artifacts import GATE_WORDS
@@ -25,9 +27,11 @@ from intraskill.store.records import to_json
 
 Paragraphs = list[tuple[str, str]]
 _LEGEND = (
-    "± is one standard error: how far such a number typically lies from the truth. Shrunk is what a chunk is probably "
-    "worth once all chunks are seen together, and P(> 0) the probability that it helps at all; they may call a chunk "
-    "uncertain whose own interval lies beside 0. σ is the spread of the difference between a task's two runs, "
+    "± is one standard error: how far such a number typically lies from the truth. A 95 % interval holds one chunk's "
+    "true value in 95 of 100 gates; those that cover together hold all of them at once, and only they name chunks. "
+    "Shrunk is what a chunk is probably worth once all chunks are seen together, and P(> 0) the probability that it "
+    "helps at all; they may call a chunk uncertain whose own interval lies beside 0. σ is the spread of the difference "
+    "between a task's two runs, "
     "corr(R, B) how alike the two are. What each policy does is in paired_validation.md."
 )
 _ESTIMATOR_WORDS = {
@@ -65,6 +69,8 @@ def paragraphs(found: Validation, findings: Findings) -> Paragraphs:
         ("Do the contributions add up", _adding_up(findings, found.facts.gate.estimator)),
         ("Do chunks change one another's effect", _interacting(found, findings)),
         ("On slices of the tasks", _slices(found)),
+        ("Does the estimator matter", _estimators(found)),
+        ("Do faults go with a chunk", _faulting(found)),
         ("Could it have been cheaper", _cheaper(found)),
         ("When it stopped", _stopped(found)),
         ("Left out", _left_out(found)),
@@ -88,8 +94,9 @@ def _measured(found: Validation) -> str:
         intervals = "Each comes with the interval of a gate of fixed size, and this one looked: see below."
     return (
         f"{tasks:,} tasks were played at checkpoint {checkpoint}: {bare} without any skill, and {masked} with a random "
-        f"part of its {shown}. A contribution is what showing a chunk adds to the reward of one task, relative to no "
-        f"skill: {_ESTIMATOR_WORDS[found.facts.gate.estimator]} "
+        f"part of its {shown}. A contribution is what showing a chunk adds to the reward of one task on average over "
+        f"the random sets of others beside it, which is not what it adds alone where chunks change one another's "
+        f"effect: {_ESTIMATOR_WORDS[found.facts.gate.estimator]} "
         f"({found.facts.gate.estimator}). {intervals}"
     )
 
@@ -108,12 +115,14 @@ def _seen(found: Validation, findings: Findings) -> str:
 
 
 def _helpful(found: Validation) -> str:
-    """Sort the chunks by what their intervals say."""
+    """Sort the chunks by the intervals that cover together: of useless chunks they name one in 5 % of gates."""
     titles = {chunk.id: chunk.title for chunk in found.facts.columns.chunks}
-    by_side = sides(found.contributions)
+    small = found.facts.gate.negligible
+    by_side = sides(found.contributions, small)
     words = {
-        "helps": "Helping, since their whole interval lies above 0",
-        "hurts": "Hurting, since their whole interval lies below 0",
+        "helps": "Helping, since their whole interval of those that cover together lies above 0",
+        "hurts": "Hurting, since their whole interval of those that cover together lies below 0",
+        "negligible": f"As good as nothing, since their whole interval lies within ±{small:g}",
         "unclear": "Too close to 0 to tell with this many tasks",
     }
     if found.assessment.no_information:
@@ -206,6 +215,31 @@ def _slices(found: Validation) -> str:
     return text + (f" Too small to read: {'; '.join(refused)}." if refused else "")
 
 
+def _estimators(found: Validation) -> str:
+    """Name the chunks that one estimator keeps and another does not: their verdict is the estimator's."""
+    kept = found.assessment.kept_by
+    if len(kept) < 2:
+        return ""
+    titles = {chunk.id: chunk.title for chunk in found.facts.columns.chunks}
+    counts = ", ".join(f"{name} keeps {len(chunk_ids)}" for name, chunk_ids in kept.items())
+    sets = [set(chunk_ids) for chunk_ids in kept.values()]
+    split = [
+        titles[chunk_id] for chunk_id in found.facts.pool.ids if 0 < sum(chunk_id in one for one in sets) < len(sets)
+    ]
+    return f"{counts}: " + (f"the verdict hinges on it for {', '.join(split)}." if split else "the same chunks.")
+
+
+def _faulting(found: Validation) -> str:
+    """Name the chunks under which runs fault: what is left of such a gate is no random sample."""
+    faults, titles = found.assessment.faults, {chunk.id: chunk.title for chunk in found.facts.columns.chunks}
+    if not faults:
+        return ""
+    named = [f"{titles[chunk_id]}: {one.words}" for chunk_id, one in faults.items() if one.p < FAULT_ALARM]
+    lost = next(iter(faults.values()))
+    text = f"{counted(lost.shown_faults + lost.hidden_faults, 'masked run')} faulted. "
+    return text + ("; ".join(named) if named else "No chunk goes with it, so far as that many can tell") + "."
+
+
 def _cheaper(found: Validation) -> str:
     """Say which of the fitted estimators would have given the standard errors of `paired_ols` for fewer rollouts."""
     pairs, fits = found.pairs, {"": found.contributions, **found.assessment.beside}
@@ -242,14 +276,15 @@ def _left_out(found: Validation) -> str:
 
 
 def _markdown_table(found: Validation) -> str:
-    lines = ["| chunk | contribution | 95 % interval | shrunk | P(> 0) | verdict |", "|---|---|---|---|---|---|"]
+    columns = ("chunk", "contribution", "95 % interval", "95 % together", "shrunk", "P(> 0)", "verdict")
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for row in sorted(chunk_table(found), key=_by_effect):
         shrunk = f"{row['shrunk']:+.3f}" if "shrunk" in row else "–"
         probability = f"{row['probability']:.2f}" if "probability" in row else "–"
         title, reason = (str(row[name]).replace("|", "\\|") for name in ("title", "reason"))
         word = "keep" if row["kept"] else "wait" if found.assessment.no_information else "drop"
         verdict = "placebo" if row["kind"] == "placebo" else f"{word}: {reason}"
-        numbers = f"{effect(row)} | {_ends(row)}"
+        numbers = f"{effect(row)} | {_ends(row)} | {_ends(row, 'together_')}"
         lines.append(f"| {title} | {numbers} | {shrunk} | {probability} | {verdict} |")
     return "\n".join(lines)
 
@@ -260,8 +295,8 @@ def _interval(found: Interval, *, signed: bool = False) -> str:
     return f"{number.format(found.mean)} [{low}, {high}]"
 
 
-def _ends(row: Mapping[str, Any]) -> str:
-    return f"[{row['low']:+.3f}, {row['high']:+.3f}]" if "low" in row else "–"
+def _ends(row: Mapping[str, Any], which: str = "") -> str:
+    return f"[{row[f'{which}low']:+.3f}, {row[f'{which}high']:+.3f}]" if f"{which}low" in row else "–"
 
 
 def _by_effect(row: Mapping[str, Any]) -> tuple[bool, float]:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from intraskill.history.history import History, Line, Measured, Origin, TriedEdit, Version, blame, last_measured
 from intraskill.method.errors import counted
+from intraskill.method.gate.simultaneous import sides
 from intraskill.method.skill.proposals import PERSON
 from intraskill.method.skill.skill import ChunkId
 from intraskill.store.records import to_json
@@ -57,8 +58,8 @@ def log_lines(history: History) -> Iterator[Text]:
     for version in reversed(history.versions):
         free, gap = version.row["r_free_interval"], version.row["gap"]
         head = f"{version.directory.name}  {version.skill.hash}  {counted(len(version.skill.chunks), 'chunk')}"
-        text = f"  R_free {free['mean']:.3f} ± {free['se']:.3f}"
-        text += f", gap {gap['mean']:+.3f} ± {gap['se']:.3f}" if gap else ""
+        text = f"  R_free {free['mean']:.3f} [{free['low']:.3f}, {free['high']:.3f}]"
+        text += f", gap {gap['mean']:+.3f} [{gap['low']:+.3f}, {gap['high']:+.3f}]" if gap else ""
         yield Text.assemble((head, "bold yellow"), text, f", {version.contributions.num_pairs} pairs")
         for tried in version.edits:
             style = "green" if tried.taken else "red"
@@ -66,10 +67,9 @@ def log_lines(history: History) -> Iterator[Text]:
                 "  ", ("taken  " if tried.taken else "refused", style), "  ", _edit_words(version, tried)
             )
         for chunk_id in version.left:
-            title, fate = shown(version.chunks[chunk_id].title), version.decision.fates[chunk_id].value
-            yield Text.assemble(
-                "  ", ("left   ", "yellow"), f"  {title}  {number(version.measured.get(chunk_id))}  {fate}"
-            )
+            title, measured = shown(version.chunks[chunk_id].title), number(version.measured.get(chunk_id))
+            words = departure(history, version, chunk_id)
+            yield Text.assemble("  ", ("left   ", "yellow"), f"  {title}  {measured}  {words}")
         for turned in version.turned:
             entry, titles = turned.entry, ", ".join(map(shown, turned.titles))
             words = " ".join(
@@ -77,6 +77,28 @@ def log_lines(history: History) -> Iterator[Text]:
             )
             yield Text.assemble("  ", ("no test", "red"), f"  {words}: {shown(entry.reason)}")
         yield Text("")
+
+
+def departure(history: History, version: Version, chunk_id: ChunkId) -> str:
+    """Say with what right a chunk left: absorbed, as good as nothing, harmful, or only for want of evidence.
+
+    *Absorbed* is a claim of its own: an earlier gate showed that the chunk helps, and this one that it is worth less
+    than ``gate.negligible`` either way. A β̂ ≤ 0 alone shows neither.
+    """
+    small = history.negligible
+    here = sides(version.contributions, small)
+    helped = [
+        earlier.round_index
+        for earlier in history.versions
+        if earlier.round_index < version.round_index and chunk_id in sides(earlier.contributions, small)["helps"]
+    ]
+    if chunk_id in here["negligible"]:
+        if helped:
+            return f"absorbed: it helped in round {helped[0]} and is worth less than {small:g} either way"
+        return f"as good as nothing: worth less than {small:g} either way"
+    if chunk_id in here["hurts"]:
+        return "harmful"
+    return f"for want of evidence ({version.decision.fates[chunk_id].value})"
 
 
 def life_json(history: History, chunk_id: ChunkId) -> dict[str, Any]:
@@ -148,7 +170,12 @@ def _entry(history: History, version: Version) -> dict[str, Any]:
         "gap": version.row["gap"],
         "edits": [_edit(version, tried) for tried in version.edits],
         "left": [
-            {**_side(version, i), "fate": version.decision.fates[i].value, "reason": version.decision.reasons[i]}
+            {
+                **_side(version, i),
+                "fate": version.decision.fates[i].value,
+                "reason": version.decision.reasons[i],
+                "words": departure(history, version, i),
+            }
             for i in version.left
         ],
         "untested": [{**to_json(turned.entry), "titles": list(turned.titles)} for turned in version.turned],

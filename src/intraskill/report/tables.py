@@ -16,8 +16,8 @@ from intraskill.store.usage import Usage
 
 Row = Mapping[str, Any]
 LOOKED = (
-    "The 95 % intervals are those of a gate of fixed size: after stopping at a look they hold the true value about 93 "
-    "to 96 times in 100, and leave out 0 for about 6 to 7 in 100 useless chunks."
+    "The 95 % intervals are those of a gate of fixed size: in simulated gates that stopped at a look they held the "
+    "true value 90 to 95 times in 100, and left out 0 for 4 to 9 in 100 useless chunks."
 )
 """Belongs beside every interval of a gate that may have stopped early."""
 _STATUS_STYLES = {"active": "green", "retired": "yellow", "waiting": "yellow", "refused": "red"}
@@ -212,7 +212,7 @@ def print_evaluation(found: Evaluation, comparisons: Sequence[tuple[str, Compari
             f"− {name}",
             interval(to_json(comparison.reward), signed=True),
             interval(to_json(comparison.success), signed=True),
-            f"{counts.gained}/{counts.lost}/{counts.both}/{counts.neither}",
+            f"{counts.gained}/{counts.lost}/{counts.both}/{counts.neither}, p = {comparison.mcnemar_p:.3f}",
         )
     console().print(table, f"Saved in {directory}", highlight=False)
 

@@ -106,13 +106,15 @@ def _attempt(run: Run, episodes: Sequence[Episode]) -> list[Rollout]:
             for index in broken
         ]
         for index, rollout in zip(broken, run.learner.run(again), strict=True):
-            rollouts[index] = rollout
+            rollouts[index] = dataclasses.replace(rollout, attempts=attempt + 1)
     return rollouts
 
 
 def rollout_row(rollout: Rollout, *, keep_turns: bool = True) -> dict[str, Any]:
     """Return a rollout as an artifact's line: without tokens, with their number."""
     row: dict[str, Any] = to_json(lean(rollout, keep_turns=keep_turns))
+    if rollout.attempts == 1:
+        del row["attempts"]
     return row | {"sampled_tokens": sum(rollout.loss_mask), "prompt_tokens": len(rollout.prompt_ids)}
 
 

@@ -9,13 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from intraskill.method.errors import ArtifactError, ConfigError, PairingError
-from intraskill.method.gate.intervals import (
-    Interval,
-    PairedCounts,
-    paired_bootstrap,
-    paired_counts,
-    require_two,
-)
+from intraskill.method.gate.bounded import mcnemar, paired_interval
+from intraskill.method.gate.intervals import Interval, PairedCounts, paired_counts, require_two
 from intraskill.method.randomness import content_hash
 from intraskill.method.skill.skill import Skill, parse_skill
 from intraskill.method.tasks import SPLITS, Task
@@ -29,7 +24,7 @@ from intraskill.store.metrics import Metrics
 from intraskill.store.records import from_json
 from intraskill.store.run_directory import finished_rounds, is_sealed, read_json, read_text, verify
 
-__all__ = ["Interval", "Skill", "compare", "evaluate", "paired_bootstrap", "paired_counts"]
+__all__ = ["Interval", "Skill", "compare", "evaluate", "paired_counts", "paired_interval"]
 
 MODES = ("skill-free", "skill-augmented")
 
@@ -42,9 +37,14 @@ class Comparison:
     success: Interval
     tasks: PairedCounts
 
+    @property
+    def mcnemar_p(self) -> float:
+        """Two-sided p of McNemar's exact test on the tasks gained and lost."""
+        return mcnemar(self.tasks.gained, self.tasks.lost)
 
-def compare(before: Evaluation, after: Evaluation, *, seed: int, resamples: int = 10_000) -> Comparison:
-    """Compare task by task, with 95 % paired bootstrap intervals.
+
+def compare(before: Evaluation, after: Evaluation) -> Comparison:
+    """Compare task by task, with 95 % intervals of the paired differences.
 
     Raises:
         PairingError: when the panels differ, naming what differs.
@@ -53,8 +53,8 @@ def compare(before: Evaluation, after: Evaluation, *, seed: int, resamples: int 
         pairs = [f"{key}: {before.panel[key]} against {after.panel[key]}" for key in differing]
         raise PairingError(f"the evaluations are of different panels ({'; '.join(pairs)}); evaluate both the same way")
     return Comparison(
-        paired_bootstrap(before.rewards, after.rewards, seed=seed, resamples=resamples),
-        paired_bootstrap(before.successes, after.successes, seed=seed, resamples=resamples),
+        paired_interval(before.rewards, after.rewards),
+        paired_interval(before.successes, after.successes),
         paired_counts(before.successes, after.successes),
     )
 

@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Any, cast
 
-from intraskill.method.gate.intervals import mean_interval, paired_bootstrap, paired_counts
+from intraskill.method.gate.bounded import bounded_interval, mcnemar, paired_interval
+from intraskill.method.gate.intervals import paired_counts
 from intraskill.method.rollouts import Rollout
 from intraskill.method.skill.skill import BARE
 from intraskill.method.tasks import Split, Task
@@ -44,13 +45,8 @@ def compare_start_and_final(run: Run, last_round: int) -> None:
         "tasks": len(tasks),
         "repeats": settings.repeats,
         "arms": {name: _interval(task_means(rollouts)) for name, rollouts in arms.items()},
-        "success": {
-            name: to_json(mean_interval(list(task_success(rollouts).values()))) for name, rollouts in arms.items()
-        },
-        "comparisons": {
-            f"{after} - {before}": _compare(arms[before], arms[after], run.config.seed, settings.resamples)
-            for before, after in COMPARED
-        },
+        "success": {name: _interval(task_success(rollouts)) for name, rollouts in arms.items()},
+        "comparisons": {f"{after} - {before}": _compare(arms[before], arms[after]) for before, after in COMPARED},
     }
     FINAL.write(directory, report)
     seal(directory)
@@ -72,17 +68,18 @@ def _both_modes(
 
 
 def _interval(by_task: dict[str, float]) -> Any:
-    return to_json(mean_interval(list(by_task.values())))
+    return to_json(bounded_interval(list(by_task.values())))
 
 
-def _compare(before: tuple[Rollout, ...], after: tuple[Rollout, ...], seed: int, resamples: int) -> dict[str, Any]:
+def _compare(before: tuple[Rollout, ...], after: tuple[Rollout, ...]) -> dict[str, Any]:
     """Compare two arms task by task, by reward and by success, over the tasks scored in both."""
     result: dict[str, Any] = {}
     for name, measure in (("reward", task_means), ("success", task_success)):
         first, second = measure(before), measure(after)
         shared = sorted(set(first) & set(second))
         one, two = {task: first[task] for task in shared}, {task: second[task] for task in shared}
-        interval = paired_bootstrap(one, two, seed=seed, resamples=resamples)
-        result[name] = to_json(interval)
-        result["tasks"] = to_json(paired_counts(one, two))
+        result[name] = to_json(paired_interval(one, two))
+        counts = paired_counts(one, two)
+        result["tasks"] = to_json(counts)
+        result["mcnemar_p"] = mcnemar(counts.gained, counts.lost)
     return result

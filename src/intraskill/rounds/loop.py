@@ -192,11 +192,11 @@ def _round_row(
 
 
 def _round_line(row: RoundRow) -> str:
-    """Return one line on a finished round, every reward with its standard error."""
+    """Return one line on a finished round, every reward with its 95 % interval."""
     free, gap = row["r_free_interval"], row["gap"]
-    text = f"round {row['round']}: R_free {free['mean']:.3f} ± {free['se']:.3f}"
+    text = f"round {row['round']}: R_free {free['mean']:.3f} [{free['low']:.3f}, {free['high']:.3f}]"
     if gap is not None:
-        text += f", gap {gap['mean']:+.3f} ± {gap['se']:.3f}"
+        text += f", gap {gap['mean']:+.3f} [{gap['low']:+.3f}, {gap['high']:+.3f}]"
     active = sum(chunk["status"] == "active" for chunk in row["chunks"])
     taken = f"{row['edits']['taken']} of {row['edits']['proposed']} edits taken"
     text = f"{text}, {counted(active, 'active chunk')}, {taken}"

@@ -83,7 +83,8 @@ def check_planned_power(gate: GateConfig, chunks: int, tasks: int) -> None:
     """
     if not gate.require_power:
         return
-    from intraskill.method.gate.power import in_a_run, plan_gate, planned, require_power
+    from intraskill.method.gate.planning import plan_gate, require_power
+    from intraskill.method.gate.power import in_a_run, planned
     from intraskill.rounds.gate.plan import design_of
 
     design = planned(

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NotRequired, TypedDict
 
-from intraskill.method.gate.intervals import Interval, mean_interval
+from intraskill.method.gate.bounded import bounded_interval
+from intraskill.method.gate.intervals import Interval
 from intraskill.method.gate.regression import Contributions
 from intraskill.method.leakage.filter import Rejection
 from intraskill.method.randomness import content_hash
@@ -356,12 +357,12 @@ class Evaluation:
     @property
     def reward(self) -> Interval:
         """Mean reward over tasks."""
-        return mean_interval(list(self.rewards.values()))
+        return bounded_interval(list(self.rewards.values()))
 
     @property
     def success(self) -> Interval:
         """Mean success over tasks."""
-        return mean_interval(list(self.successes.values()))
+        return bounded_interval(list(self.successes.values()))
 
     @property
     def panel(self) -> dict[str, object]:

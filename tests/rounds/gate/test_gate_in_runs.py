@@ -5,20 +5,27 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from method_records import skill
+from method_records import edit, pairs_of, skill
 from planted_runs import TASKS, content, planted_config
 
 from intraskill.config.config import Config
 from intraskill.environments.planted import PlantedLearner
 from intraskill.method.errors import ConfigError, EnvironmentFault, UnderpoweredError
+from intraskill.method.gate.diagnostics.attrition import ChunkAttrition
 from intraskill.method.gate.estimators import history
-from intraskill.method.gate.power import PUBLISHED_CORRELATION, PUBLISHED_SIGMA, GateDesign, tasks_for
+from intraskill.method.gate.power import (
+    PUBLISHED_CORRELATION,
+    PUBLISHED_SIGMA,
+    GateDesign,
+    tasks_for,
+)
 from intraskill.method.gate.shrinkage import carry_over
 from intraskill.method.randomness import shuffled
 from intraskill.method.skill.skill import Skill, parse_skill
 from intraskill.report.summary import summarise
 from intraskill.report.tables import chunks_table, remeasured_table
 from intraskill.rounds.earlier_rounds import earlier_bare, earlier_contributions, last_noise, query_count
+from intraskill.rounds.gate.assess import assess
 from intraskill.rounds.gate.outlook import outlook
 from intraskill.rounds.gate.plan import gate_facts
 from intraskill.rounds.gate.sequential import sequential_rule
@@ -284,7 +291,11 @@ def test_a_run_that_requires_power_is_refused_before_it_starts_and_never_half_wa
     with pytest.raises(UnderpoweredError, match=r"with 48 tasks, 16 chunks and σ = 0\.44 .* asked for 0\.100"):
         run(config)
     assert not (tmp_path / "run").exists()
-    config.gate.effect, config.gate.sigma, config.rounds, config.final.tasks = 0.1, 0.1, 0, 0
+    with pytest.raises(UnderpoweredError, match=r"48 tasks are too few for 16 chunks.* Use 160 tasks"):
+        run(configured(tmp_path / "run", {"effect": 0.2, "sigma": 0.1, "require_power": True}))
+    enough = {"tasks_per_split": TASKS | {"skill_validation": 160}}
+    config = configured(tmp_path / "run", {"effect": 0.1, "sigma": 0.1, "require_power": True}, **enough)
+    config.rounds, config.final.tasks = 0, 0
     said = []
     setup = assemble(config)
     setup.monitor.say = said.append
@@ -324,3 +335,71 @@ def test_the_contributions_of_a_gate_are_those_of_its_recorded_rollouts(careful)
     paired = found["beside"]["paired_ols"]
     assert np.allclose(paired["beta_J"], [beta[chunk_id] for chunk_id in paired["chunk_ids"]], atol=1e3 * EXACT)
     assert not np.allclose(found["beta_J"], paired["beta_J"], atol=1e-3)
+
+
+# --- faults that go with a chunk
+
+
+class Blaming(PlantedLearner):
+    """Failing runs fault where one chunk is shown."""
+
+    def __init__(self, world, chunk_id):
+        super().__init__(world)
+        self.chunk_id = chunk_id
+
+    def run(self, episodes):
+        rollouts = super().run(episodes)
+        return tuple(
+            replace(rollout, reward=None, parts={}, fault="timed out")
+            if self.chunk_id in episode.visible and not rollout.reward
+            else rollout
+            for rollout, episode in zip(rollouts, episodes, strict=True)
+        )
+
+
+def test_faults_are_counted_by_what_their_runs_showed_whether_or_not_they_ended(tmp_path, monkeypatch):
+    sizes = {"tasks_per_split": TASKS | {"skill_validation": 160}}
+    config = configured(tmp_path / "run", {}, **sizes)
+    config.rounds, config.final.tasks = 0, 0
+    root = run(config)
+    plain = read_json(root / "round_000" / "contributions.json")
+    assert "faults" not in plain
+    blamed = plain["chunk_ids"][0]
+    config.run_dir = str(tmp_path / "blamed")
+    with monkeypatch.context() as patch:
+        patch.setattr("intraskill.environments.planted.PlantedLearner", lambda world: Blaming(world, blamed))
+        found = read_json(run(config) / "round_000" / "contributions.json")
+    faults = found["faults"][blamed]
+    # Failing runs are repeated until they end well: the bias is large, and the worst case is what the plain gate saw.
+    assert found["beta_J"][0] > plain["beta_J"][0] + 0.2 and faults["low"] == pytest.approx(plain["beta_J"][0])
+    assert faults["p"] < 1e-6 and faults["hidden_faults"] == 0 and faults["shown_faults"] > 10
+    assert all(one["p"] > 0.05 for chunk_id, one in found["faults"].items() if chunk_id != blamed)
+
+
+def test_a_candidate_whose_sign_its_faults_could_hide_waits(tmp_path):
+    current, edits = skill("AB"), (edit("", "C"), edit("", "D"))
+    facts = gate_facts(configured(tmp_path, {}).gate, current, edits, round_index=1, seed=0, root=None)
+    rng = np.random.default_rng(0)
+    shown_NJ = rng.random((200, 4)) < 0.5
+    delta_N = 0.3 * shown_NJ.sum(axis=1) + rng.normal(0.0, 0.1, 200)
+    pairs = pairs_of(shown_NJ.tolist(), delta_N.tolist(), "ABCD")
+    suspect = ChunkAttrition(20, 100, 0, 100, 1e-5, -0.1, 0.4, 0.04)
+    taken = assess(facts, pairs).decision
+    assert {one.id for one in taken.taken} == {one.id for one in edits}
+    held = assess(facts, pairs, faults={edits[0].added_ids[0]: suspect, current.ids[0]: suspect}).decision
+    assert held.kept == tuple(chunk_id for chunk_id in taken.kept if chunk_id not in edits[0].added_ids)
+    assert held.refused == (edits[0],) and held.fates[edits[0].id] == held.fates[edits[0].added_ids[0]] == "waiting"
+    assert "20 of 100 runs faulted with it and 0 of 100 without it (p = 0.000)" in held.reasons[edits[0].added_ids[0]]
+    harmless = replace(suspect, low=0.1)
+    assert assess(facts, pairs, faults={edits[0].added_ids[0]: harmless}).decision.kept == taken.kept
+
+
+def test_a_sequential_gate_may_use_the_boundary_that_holds_at_any_look(tmp_path):
+    sizes = {"tasks_per_split": TASKS | {"skill_validation": 130}}
+    found = {}
+    for boundary in ("spending", "mixture"):
+        config = configured(tmp_path / boundary, {"sequential": 50, "boundary": boundary}, **sizes)
+        config.rounds, config.final.tasks = 0, 0
+        found[boundary] = read_json(run(config) / "round_000" / "sequential.json")
+        assert found[boundary]["rule"]["boundary"] == boundary
+    assert found["mixture"]["last"] != found["spending"]["last"]

@@ -22,8 +22,8 @@ from intraskill.store.run_directory import write_json
 def test_the_plan_says_in_words_what_the_gate_cannot_see(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["gate", "plan", "--chunks", "12", "--tasks", "400", "1600", "--sigma", "0.44"]) == 0
     printed = capsys.readouterr().out
-    assert "the gate can only see effects of 0.118 or more" in printed
-    assert "1,600 tasks would see 0.059" in printed
+    assert "the gate can only see effects of 0.122 or more" in printed
+    assert "1,600 tasks would see 0.060" in printed
     assert "a useless chunk passes with probability 50 %" in printed
     assert all(name in printed for name in ("positive_topk", "probability", "fdr"))
 
@@ -53,7 +53,7 @@ def test_an_underpowered_gate_fails_on_request_only(capsys: pytest.CaptureFixtur
     assert main(options) == 0
     assert main([*options, "--require-power"]) == 2
     assert "UnderpoweredError" in capsys.readouterr().err
-    assert main([*options, "--require-power", "--effect", "0.12"]) == 0
+    assert main([*options, "--require-power", "--effect", "0.123"]) == 0
 
 
 def test_overrides_and_misspelt_slots_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

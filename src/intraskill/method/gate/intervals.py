@@ -1,6 +1,6 @@
 """Means with their uncertainty: a reward is printed with its interval or not at all.
 
-Source: Student's t interval; paired percentile bootstrap over tasks (Efron & Tibshirani 1993, ch. 13).
+Source: Student's t interval.
 """
 
 import math
@@ -13,10 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from intraskill.method.errors import PairingError, TooFewTasksError, offenders
-from intraskill.method.randomness import child_seed
 
 Panel = Mapping[str, float] | Sequence[float]
-_BLOCK_ENTRIES = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,49 +63,36 @@ def require_two(count: int) -> None:
 
 
 def mean_interval(values: Sequence[float]) -> Interval:
-    """Return mean ± t_{0.975, n−1} · s/√n of independent ``values``, (n,).
+    """Return mean ± t_{0.975, n−1} · s/√n of independent ``values``, (n,), without a range, such as effects of seeds.
+
+    Rewards and successes have a range: `intraskill.method.gate.bounded` is for them.
 
     Raises:
         TooFewTasksError: with fewer than two values: one number says nothing about its own spread.
         ValueError: with a value that is not finite.
     """
     require_two(len(values))
-    data = np.asarray(values, dtype=float)
-    if not np.isfinite(data).all():
-        raise ValueError(f"an interval needs finite values; got {offenders(list(values))}")
-    mean, n = float(data.mean()), int(data.size)
-    se = float(data.std(ddof=1) / math.sqrt(n))
+    return t_interval(finite(values))
+
+
+def t_interval(values_N: NDArray[np.float64]) -> Interval:
+    """Return Student's interval of at least two finite values, (N,)."""
+    mean, n = float(values_N.mean()), int(values_N.size)
+    se = float(values_N.std(ddof=1) / math.sqrt(n))
     half = t_quantile(0.975, n - 1) * se
     return Interval(mean, mean - half, mean + half, se, n)
 
 
-def paired_bootstrap(before: Panel, after: Panel, *, seed: int, resamples: int = 10_000) -> Interval:
-    """Return the mean of ``after − before`` with a 95 % percentile bootstrap interval over tasks.
-
-    Args:
-        before: value per task id, or values in panel order, (N,).
-        after: the same panel.
-        seed: seed of the resampling; equal arguments give equal intervals, whatever the order of the mappings.
-        resamples: number of bootstrap samples.
+def finite(values: Sequence[float]) -> NDArray[np.float64]:
+    """Return the values as an array, (n,).
 
     Raises:
-        PairingError: if the panels differ or are empty.
-        TooFewTasksError: if they hold one task, whose resamples would all be equal and claim certainty.
+        ValueError: with a value that is not finite.
     """
-    first, second = aligned(before, after)
-    require_two(len(first))
-    difference_N = second - first
-    n = int(difference_N.size)
-    rng = np.random.Generator(np.random.PCG64(child_seed(seed, "bootstrap", n, resamples)))
-    block = max(1, _BLOCK_ENTRIES // n)
-    means = np.concatenate(
-        [
-            difference_N[rng.integers(0, n, size=(min(block, resamples - start), n))].mean(axis=1)
-            for start in range(0, resamples, block)
-        ]
-    )
-    low, high = np.quantile(means, [0.025, 0.975])
-    return Interval(float(difference_N.mean()), float(low), float(high), float(means.std(ddof=1)), n)
+    data_N = np.asarray(values, dtype=float)
+    if not np.isfinite(data_N).all():
+        raise ValueError(f"an interval needs finite values; got {offenders(list(values))}")
+    return data_N
 
 
 def paired_counts(before: Panel, after: Panel) -> PairedCounts:
@@ -162,6 +147,8 @@ def reward_note(rewards: Sequence[float | None]) -> str:
     """Return ``reward 0.312 ± 0.024``; never a reward without its standard error."""
     scored = [reward for reward in rewards if reward is not None]
     error = standard_error(scored)
+    if error == 0.0:
+        return f"reward {fmean(scored):.3f} in all {len(scored)}"
     return "" if error is None else f"reward {fmean(scored):.3f} ± {error:.3f}"
 
 

@@ -11,17 +11,18 @@ from intraskill.config.config import ESTIMATORS
 from intraskill.method.errors import NoVariationError, RankDeficientError
 from intraskill.method.gate.decision import Decision, decide
 from intraskill.method.gate.designs import Masks
+from intraskill.method.gate.diagnostics.attrition import ChunkAttrition, MaskedRun, attrition
 from intraskill.method.gate.diagnostics.placebo import EmpiricalNull, empirical_null
 from intraskill.method.gate.diagnostics.slices import SliceReport, fit_slices
 from intraskill.method.gate.estimators import Estimator, fit
+from intraskill.method.gate.holding import hold, with_waiting
 from intraskill.method.gate.intervals import Interval
-from intraskill.method.gate.no_information import hold
 from intraskill.method.gate.pairs import Pairs, Scored, pair
 from intraskill.method.gate.regression import Contributions
-from intraskill.method.gate.shrinkage import Posterior, shrink
+from intraskill.method.gate.shrinkage import Evidence, Posterior, shrink
 from intraskill.method.rollouts import Rollout
 from intraskill.method.skill.skill import BARE, ChunkId, Visible
-from intraskill.rounds.arms import score
+from intraskill.rounds.arms import score, task_means
 from intraskill.rounds.gate.plan import GateFacts
 from intraskill.rounds.run import Run
 from intraskill.store.records import to_json
@@ -44,6 +45,8 @@ class Assessment:
         null: what the placebos say together, or ``None``.
         slices: contributions on every registered slice, placebo columns included; ``None`` without any.
         no_information: what did not vary, so that no chunk was measured; empty after a measurement.
+        faults: of masked runs with and without each chunk; empty when none faulted.
+        kept_by: which chunks the policy keeps by each estimator that was fitted, the deciding one first.
     """
 
     contributions: Contributions
@@ -55,6 +58,8 @@ class Assessment:
     null: EmpiricalNull | None = None
     slices: SliceReport | None = None
     no_information: str = ""
+    faults: Mapping[ChunkId, ChunkAttrition] = field(default_factory=dict)
+    kept_by: Mapping[str, tuple[ChunkId, ...]] = field(default_factory=dict)
 
     @property
     def shrunk(self) -> dict[ChunkId, tuple[float, float, float]]:
@@ -66,13 +71,21 @@ class Assessment:
         return dict(zip(self.contributions.chunk_ids, rows, strict=True))
 
 
-def assess(facts: GateFacts, pairs: Pairs, *, every_estimator: bool = False) -> Assessment:
+def assess(
+    facts: GateFacts,
+    pairs: Pairs,
+    *,
+    every_estimator: bool = False,
+    faults: Mapping[ChunkId, ChunkAttrition] | None = None,
+) -> Assessment:
     """Fit, shrink and decide; rewards that do not vary measure no chunk, and everything stays as it is.
 
     Args:
         facts: what the gate fixed before its first rollout.
         pairs: its audited pairs, placebo columns included.
         every_estimator: fit all of them beside the one that decides; otherwise `PUBLISHED` only.
+        faults: from `attrition`. A candidate under which runs fault, so that what is left could hide the sign of its
+            contribution, waits.
 
     Raises:
         RankDeficientError: when the pairs cannot be fitted by the estimator that decides.
@@ -87,17 +100,36 @@ def assess(facts: GateFacts, pairs: Pairs, *, every_estimator: bool = False) -> 
         decision = hold(facts.skill, facts.edits, facts.gate.top_k, why)
         return Assessment(nothing, decision, None, beside, impossible, slices=slices, no_information=why)
     contributions = everything.without(facts.placebo_ids)
+    suspects = {chunk_id: one for chunk_id, one in (faults or {}).items() if one.alarm}
     earlier = facts.earlier if facts.gate.policy == "probability" else {}
+    fits = {facts.gate.estimator: contributions, **beside}
+    decisions = {name: _decision(facts, one, suspects, earlier) for name, one in fits.items()}
     return Assessment(
         contributions=contributions,
-        decision=decide(facts.skill, facts.edits, contributions, facts.rule, earlier),
+        decision=decisions[facts.gate.estimator],
         posterior=shrink(contributions, earlier) if contributions.chunk_ids else None,
         beside=beside,
         impossible=impossible,
         placebos=everything.without(set(facts.pool.ids)) if facts.placebos else None,
         null=empirical_null(everything, facts.placebo_ids),
         slices=slices,
+        faults=faults or {},
+        kept_by={name: decision.kept for name, decision in decisions.items()},
     )
+
+
+def _decision(
+    facts: GateFacts,
+    contributions: Contributions,
+    suspects: Mapping[ChunkId, ChunkAttrition],
+    earlier: Mapping[ChunkId, Evidence],
+) -> Decision:
+    """Decide on every edit but those that add a suspect: these wait."""
+    waiting = [edit for edit in facts.edits if suspects.keys() & set(edit.added_ids)]
+    judged = [edit for edit in facts.edits if edit not in waiting]
+    left = contributions.without({chunk_id for edit in waiting for chunk_id in edit.added_ids})
+    decision = decide(facts.skill, judged, left, facts.rule, earlier)
+    return with_waiting(decision, waiting, {chunk_id: one.words for chunk_id, one in suspects.items()})
 
 
 def _beside(
@@ -181,6 +213,8 @@ def contributions_json(assessment: Assessment, pairs: Pairs, excluded: list[str]
         content["beside"] = to_json(assessment.beside)
     if assessment.placebos is not None:
         content["placebos"] = to_json(assessment.placebos)
+    if assessment.faults:
+        content["faults"] = to_json(assessment.faults)
     if assessment.slices is not None:
         content["slices"] = slice_rows(assessment.slices)
     return content
@@ -207,6 +241,24 @@ def slice_rows(report: SliceReport) -> list[dict[str, Any]]:
             }
             rows.append(name | row)
     return rows
+
+
+def faults_of(
+    facts: GateFacts, pairs: Pairs, masks: Masks, bare: Sequence[Rollout], masked: Sequence[Rollout]
+) -> Mapping[ChunkId, ChunkAttrition]:
+    """Return faults of masked runs with and without each chunk of the pool."""
+    worth = task_means(bare)
+    runs = [
+        MaskedRun(
+            rollout.task_id,
+            rollout.sample,
+            masks[rollout.task_id][rollout.sample],
+            faulted=rollout.fault is not None or rollout.attempts > 1,
+            bare=worth.get(rollout.task_id),
+        )
+        for rollout in masked
+    ]
+    return attrition(pairs, runs)
 
 
 def paired(

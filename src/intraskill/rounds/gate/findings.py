@@ -10,8 +10,10 @@ from intraskill.method.errors import NoVariationError, RankDeficientError
 from intraskill.method.gate.diagnostics.additivity import AdditivityGap, additivity_gap
 from intraskill.method.gate.diagnostics.interactions import InteractionScreen, screen_interactions
 from intraskill.method.gate.diagnostics.placebo import EmpiricalNull
-from intraskill.method.gate.power import GatePlan, gate_sigma
+from intraskill.method.gate.planning import GatePlan
+from intraskill.method.gate.power import gate_sigma
 from intraskill.method.gate.regression import Contributions
+from intraskill.method.gate.simultaneous import sides, together
 from intraskill.method.skill.skill import ChunkId, Skill
 from intraskill.rounds.gate.assess import Validation
 from intraskill.rounds.gate.outlook import outlook
@@ -68,15 +70,6 @@ def _screen(validation: Validation) -> InteractionScreen | None:
         return None
 
 
-def sides(contributions: Contributions) -> dict[str, tuple[ChunkId, ...]]:
-    """Sort chunks by their 95 % interval: it lies above 0, below 0, or holds 0."""
-    columns = zip(contributions.chunk_ids, contributions.low_J, contributions.high_J, strict=True)
-    by_side: dict[str, list[ChunkId]] = {"helps": [], "hurts": [], "unclear": []}
-    for chunk_id, low, high in columns:
-        by_side["helps" if low > 0.0 else "hurts" if high < 0.0 else "unclear"].append(chunk_id)
-    return {side: tuple(chunk_ids) for side, chunk_ids in by_side.items()}
-
-
 def noise_band(null: EmpiricalNull) -> float:
     """Return how far from 0 a contribution still looks like noise, reward units.
 
@@ -123,6 +116,9 @@ def _numbers(contributions: Contributions | None) -> dict[ChunkId, dict[str, flo
         return {}
     names = {"visible": "visible_J", "beta": "beta_J", "se": "se_J", "low": "low_J", "high": "high_J"}
     columns = {name: getattr(contributions, attribute).tolist() for name, attribute in names.items()}
+    columns |= dict(
+        zip(("together_low", "together_high"), map(np.ndarray.tolist, together(contributions)), strict=True)
+    )
     return {
         chunk_id: {name: column[j] for name, column in columns.items()}
         for j, chunk_id in enumerate(contributions.chunk_ids)
@@ -143,7 +139,7 @@ def findings_json(validation: Validation, findings: Findings) -> Mapping[str, An
         "r_pair": to_json(validation.r_pair),
         "gap": to_json(validation.gap),
         "kept": list(validation.decision.kept),
-        "sides": to_json(sides(validation.contributions)),
+        "sides": to_json(sides(validation.contributions, validation.facts.gate.negligible)),
         "sigma": findings.sigma,
         "smallest_effect": power.smallest_effect if power else None,
         "useless_passes": power.outlooks[0].useless_passes if power else None,

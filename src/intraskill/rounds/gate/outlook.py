@@ -1,15 +1,7 @@
 """What a gate can see at its size: said before it runs, or a refusal."""
 
-from intraskill.method.gate.power import (
-    GatePlan,
-    in_a_run,
-    plan_gate,
-    planned,
-    require_power,
-    sentence,
-    smallest_effect,
-    verdict,
-)
+from intraskill.method.gate.planning import GatePlan, plan_gate, require_power, sentence, verdict
+from intraskill.method.gate.power import NUISANCE, in_a_run, planned, smallest_effect
 from intraskill.method.skill.edits import slots
 from intraskill.rounds.gate.plan import GateFacts
 from intraskill.rounds.run import Run
@@ -25,12 +17,13 @@ def outlook(facts: GateFacts, tasks: int, sigma: float, correlation: float | Non
         correlation: corr(R, B); ``None`` counts as the published one, a negative one as 0.
     """
     chunks, design = len(facts.columns.chunks), facts.design
-    if chunks < 1 or tasks <= chunks or not sigma > 0.0:
+    law = in_a_run(facts.gate.estimator)
+    if chunks < 1 or tasks < chunks + NUISANCE[law] + 2 or not sigma > 0.0:
         return None
     contested = [slot.versions for slot in slots(facts.skill, facts.edits) if len(slot.versions) > 1]
     promised = planned(
         design,
-        in_a_run(facts.gate.estimator),
+        law,
         chunks=chunks,
         tasks=tasks,
         sigma=sigma,

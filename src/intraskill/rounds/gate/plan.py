@@ -12,9 +12,7 @@ from intraskill.method.gate.designs import Design, Masks, plan_masks
 from intraskill.method.gate.diagnostics.placebo import placebo_chunks, with_placebos
 from intraskill.method.gate.diagnostics.slices import Slices, register_slices
 from intraskill.method.gate.estimators import history
-from intraskill.method.gate.power import (
-    PUBLISHED_SIGMA,
-)
+from intraskill.method.gate.power import PUBLISHED_SIGMA
 from intraskill.method.gate.regression import audit_masks
 from intraskill.method.gate.shrinkage import Evidence, carry_over
 from intraskill.method.randomness import child_seed

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from intraskill.method.errors import ConfigError
+from intraskill.method.gate.bounded import bounded_interval, paired_interval
 from intraskill.method.gate.diagnostics.remeasure import QueryCount, audit_slice
-from intraskill.method.gate.intervals import Interval, aligned, mean_interval, require_two
+from intraskill.method.gate.intervals import Interval, require_two
 from intraskill.method.randomness import content_hash, shuffled
 from intraskill.method.skill.skill import ChunkId, Skill
 from intraskill.method.tasks import Task
@@ -29,8 +30,6 @@ from intraskill.store.records import to_json
 from intraskill.store.run_directory import locked
 
 _ADDRESS = ("ranking",)
-_ENOUGH_EQUAL = 6
-"""Tasks whose differences must be all equal before that says something: 2 · 2⁻⁶ < 5 %, as of a sign test."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,28 +178,15 @@ def _ranking(
         order=arms["full"],
         size=len(arms["top"]),
         arms=arms,
-        rewards={arm: mean_interval(list(mean.values())) for arm, mean in means.items()},
+        rewards={arm: bounded_interval(list(mean.values())) for arm, mean in means.items()},
         differences={name: paired_interval(*sides) for name, sides in compared.items()},
         num_tasks=len(chance),
         readers=readers,
     )
 
 
-def paired_interval(before: Mapping[str, float], after: Mapping[str, float]) -> Interval:
-    """Return the mean of ``after − before`` over tasks with its 95 % t interval: few tasks make it wide.
-
-    Raises:
-        PairingError: if the arms played different tasks.
-        TooFewTasksError: with fewer than two.
-    """
-    first, second = aligned(before, after)
-    return mean_interval(list(second - first))
-
-
 def _side(found: Interval) -> int:
-    """Return 1 above 0, −1 below, 0 when that cannot be told; a few equal differences know no spread."""
-    if found.se == 0.0 and found.n < _ENOUGH_EQUAL:
-        return 0
+    """Return 1 above 0, −1 below, 0 when that cannot be told."""
     return int(found.low > 0.0) - int(found.high < 0.0)
 
 

@@ -7,14 +7,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from intraskill.method.gate.bounded import bounded_interval, paired_interval
 from intraskill.method.gate.designs import Masks
-from intraskill.method.gate.intervals import Interval, mean_interval
+from intraskill.method.gate.intervals import Interval
 from intraskill.method.rollouts import Rollout
 from intraskill.method.skill.edits import Edit
 from intraskill.method.skill.skill import Skill
 from intraskill.method.tasks import Task
 from intraskill.rounds.arms import plan_arm, run_scored_arm, score, task_means
-from intraskill.rounds.gate.assess import Assessment, Validation, assess, contributions_json, paired
+from intraskill.rounds.gate.assess import Assessment, Validation, assess, contributions_json, faults_of, paired
 from intraskill.rounds.gate.outlook import check_power
 from intraskill.rounds.gate.plan import GateFacts, bare_episodes, gate_facts, masked_episodes, with_slices, write_masks
 from intraskill.rounds.gate.sequential import GateRuns, in_batches
@@ -70,15 +71,17 @@ def validate_skill(run: Run, directory: Path, facts: GateFacts, *, alone: bool =
     masks = write_masks(directory, facts, tasks, run.learner, run.config.seed)
     arms = _run_arms(run, directory, facts, tasks, masks)
     bare = arms.bare
-    pairs, excluded = paired(run, facts, {task.id: masks[task.id] for task in arms.tasks}, bare, arms.masked)
-    found = assess(facts, pairs, every_estimator=alone)
+    played = {task.id: masks[task.id] for task in arms.tasks}
+    pairs, excluded = paired(run, facts, played, bare, arms.masked)
+    faults = faults_of(facts, pairs, played, bare, arms.masked)
+    found = assess(facts, pairs, every_estimator=alone, faults=faults)
     if not alone:
         write_verdict(directory, found, contributions_json(found, pairs, excluded))
     skill = facts.skill if alone else found.decision.skill
     full = _full_arm(run, directory, facts.round_index, skill, arms.tasks)
     r_pair, gap = _pair_arm(run, skill, task_means(bare), task_means(full))
     scored = score(full, run.learner.conditions, "skill_validation")
-    free = mean_interval(list(task_means(bare).values()))
+    free = bounded_interval(list(task_means(bare).values()))
     shown = frozenset(skill.ids)
     return Validation(facts, pairs, found, tuple(excluded), shown, scored, free, r_pair, gap, arms.stopped)
 
@@ -106,5 +109,5 @@ def _pair_arm(
         return None, None
     together = full if skill.chunks else alone
     shared = [task_id for task_id in alone if task_id in together]
-    gap = mean_interval([together[task_id] - alone[task_id] for task_id in shared])
-    return mean_interval(list(together.values())), gap
+    gap = paired_interval([alone[task_id] for task_id in shared], [together[task_id] for task_id in shared])
+    return bounded_interval(list(together.values())), gap

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from intraskill.method.errors import NoVariationError, RankDeficientError
 from intraskill.method.gate.designs import Masks
-from intraskill.method.gate.diagnostics.sequential import Look, SequentialRule, look
+from intraskill.method.gate.diagnostics.sequential import Boundary, Look, SequentialRule, look
 from intraskill.method.randomness import shuffled
 from intraskill.method.rollouts import Rollout
 from intraskill.method.tasks import Task
@@ -58,7 +59,7 @@ def sequential_rule(facts: GateFacts, tasks: int) -> SequentialRule:
         tight_se=float(plan.se_J.max()) if plan else _TYPICAL_SE,
         negligible=facts.gate.effect or None,
         first_look=min(100, tasks) * rows,
-        boundary="spending",
+        boundary=cast(Boundary, facts.gate.boundary),
     )
 
 
