@@ -20,6 +20,7 @@ from intraskill.environments.protocol import (
     Session,
     boundary,
     payment_of,
+    solution_of,
     sound_opening,
     sound_outcome,
     system_of,
@@ -269,7 +270,10 @@ def _goal(environment: Environment, task_id: str) -> str:
     from intraskill.environments.shopworld.world import Shop
 
     if not isinstance(environment, Shop):
-        return "this environment keeps no goal that could be shown"
+        with boundary("solution") as crossing:
+            if (actions := solution_of(environment, task_id)) is not None:
+                return "\n".join(map(str, actions))
+        return crossing.fault or "this environment keeps no goal and no solution that could be shown"
     return "\n".join(f"{name}: {value}" for name, value in asdict(environment.shop_task(task_id).goal).items())
 
 
@@ -363,8 +367,11 @@ def _play(arguments: argparse.Namespace, config: Config) -> int:
 
     require_place(arguments.out)
     environment = environment_of(config)
-    task = choose_task(environment, arguments.task, arguments.split, arguments.seed)
-    table = Table(environment, task, out=arguments.out, reveal=arguments.reveal)
+    with boundary("its tasks or tools cannot be read", passing=(IntraSkillError,)) as crossing:
+        task = choose_task(environment, arguments.task, arguments.split, arguments.seed)
+        table = Table(environment, task, out=arguments.out, reveal=arguments.reveal)
+    if crossing.fault is not None:
+        raise ConfigError(f"env.name={config.env.name}: {crossing.fault}; intraskill env check says what is wrong")
     return table.play(forgiving(sys.stdin or io.StringIO()), forgiving(sys.stdout))  # a closed standard input is None
 
 

@@ -105,15 +105,14 @@ def sound_opening(opening: Opening) -> Opening:
     """Return an opening of foreign code with texts that can be encoded.
 
     Raises:
-        TypeError: for what is no opening, or holds something else than texts.
+        TypeError: for what is no opening, or holds something else than texts and a state.
     """
     if not isinstance(opening, Opening):
         raise TypeError(f"reset returned a {type(opening).__name__}, not an Opening")
-    persona = None if opening.persona is None else _text("persona", opening.persona)
-    observation = _text("observation", opening.observation)
-    return replace(
-        opening, instruction=_text("instruction", opening.instruction), persona=persona, observation=observation
-    )
+    _require_mapping("state", opening.state)
+    names = ("instruction", "observation") if opening.persona is None else ("instruction", "observation", "persona")
+    texts: dict[str, Any] = {name: _text(name, getattr(opening, name)) for name in names}
+    return replace(opening, **texts)
 
 
 def sound_outcome(outcome: Outcome, payment: Payment) -> Outcome:
@@ -123,17 +122,28 @@ def sound_outcome(outcome: Outcome, payment: Payment) -> Outcome:
     be learned from, and a reward that is missing would count as 0.
 
     Raises:
-        TypeError: for what is no outcome, an observation that is no text, or a reward or part that is no number.
+        TypeError: for what is no outcome, a state or parts that are no mapping, an observation or another text that is
+            none, or a reward or part that is no number.
         ValueError: for one that is not finite, and for an end that pays what `Payment.sound` refuses.
     """
     if not isinstance(outcome, Outcome):
         raise TypeError(f"step returned a {type(outcome).__name__}, not an Outcome")
-    observation = _text("observation", outcome.observation)
+    _require_mapping("state", outcome.state)
+    _require_mapping("parts", outcome.parts)
+    texts: dict[str, Any] = {name: _text(name, getattr(outcome, name)) for name in _TEXTS}
     if outcome.done:
         reward, parts = payment.sound(outcome.reward, outcome.parts)
     else:
         reward, parts = finite("reward", outcome.reward), finite_parts(outcome.parts)
-    return replace(outcome, observation=observation, reward=reward, parts=parts)
+    return replace(outcome, **texts, reward=reward, parts=parts)
+
+
+_TEXTS = ("observation", "feedback", "tool", "argument", "termination")
+
+
+def _require_mapping(name: str, value: object) -> None:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{name} is a {type(value).__name__}, not a mapping")
 
 
 def _text(name: str, value: object) -> str:
