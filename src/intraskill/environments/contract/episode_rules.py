@@ -317,7 +317,7 @@ RULES = (
     Rule(
         "unnamed",
         "no request and no persona, of all tasks, shows a product id or has an identifier field",
-        "drop identifier fields such as 用户ID from personas, and tasks whose request names a product by its id",
+        "drop identifier fields such as 用户ID from personas, and tasks whose request names what is wanted by its id",
         _unnamed,
         ("opening", "private_text"),
     ),
