@@ -346,3 +346,106 @@ def test_a_dry_run_refuses_options_that_do_not_fit_and_asks_no_server(capsys):
     assert main(["train", "+exp=remote", "--dry-run"]) == 0
     assert main(["train", "+exp=quickstart", REMOTE, "--dry-run"]) == 2
     assert "has no 'page_size'" in capsys.readouterr().err
+
+
+ANY_LINE = (
+    *('raw {"name":', "raw", "submit", 'submit {"letters": ', "submit {}", 'submit {"letters": 3}', "nosuchtool x"),
+    *(
+        "",
+        "   ",
+        "\x1b[2J\x07",
+        "raw \x00\x1b[31m",
+        "9" * 5000,
+        "0",
+        "-1",
+        "٣",
+        "1" * 1_000_000,
+        "raw " + "x" * 1_000_000,
+    ),
+    *("raw \ud83d half", "\ud83d", "submit \ud83d", "raw " + "[" * 100_000, "again", "help"),
+)
+
+
+def sorting(tmp_path, monkeypatch, text=""):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    name = f"played_{tmp_path.name}".replace("-", "_")
+    (tmp_path / f"{name}.py").write_text(f"from sorting import *\nclass World(Sorting):\n    pass\n{text}")
+    return f"env.name={name}:World"
+
+
+def test_no_line_ends_a_played_episode(tmp_path, monkeypatch):
+    transcript = tmp_path / "play.jsonl"
+    words = (sorting(tmp_path, monkeypatch), "--task", "train-3", "--out", str(transcript), "--reveal")
+    status, out, err = played(words, [*ANY_LINE, "submit acdg"])
+    assert status == 0 and err == "" and "the end of train-3: handed_in, reward 10" in out
+    assert "r_success = 1" in out and '"letters": "acdg"' in out[out.index("--- goal ---") :]
+    assert "\x1b" not in out and len(out) < 2 * len(ANY_LINE) * 1000
+    records = [json.loads(line) for line in transcript.read_text(encoding="utf-8").splitlines()]
+    assert records[-1]["reward"] == 10 and records[-1]["turn"] == len(records) - 1
+
+
+def test_bytes_that_are_no_text_and_a_missing_last_line_end_no_episode_either(tmp_path):
+    shared = {"PYTHONPATH": f"{Path(__file__).parents[1]}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    command = [sys.executable, "-m", "intraskill.cli", "env", "play", "env.name=sorting:Sorting", "--task", "train-3"]
+    lines = b"raw \xff\xfe\n\xed\xa0\xbd\nraw \xed\xa0\xbd\nsubmit acdg"
+    environment = os.environ | shared | {"OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, input=lines, capture_output=True, env=environment, timeout=SECONDS)
+    assert done.returncode == 0 and done.stderr == b"" and b"reward 10" in done.stdout
+
+
+RAISING = """
+class Raising(Desk):
+    def step(self, action):
+        outcome = super().step(action)
+        if "odd" in action:
+            raise {}
+        return outcome if outcome.done else None
+def opened(self): return Raising(self)
+World.open = opened
+"""
+
+
+@pytest.mark.parametrize("error", ["ValueError('half a\\ud83d')", "EnvironmentError(5, 'gone')", "RecursionError()"])
+def test_an_environment_that_raises_or_returns_nothing_is_said_and_played_on(tmp_path, monkeypatch, error):
+    name = sorting(tmp_path, monkeypatch, RAISING.format(error))
+    status, out, err = played((name, "--task", "train-3"), ["raw odd", "submit zz", "submit acdg"])
+    assert status == 0 and err == "" and "handed_in, reward 10" in out
+    assert (
+        f"the environment broke, which sets a rollout aside: {error.split('(')[0].replace('Environment', 'OS')}" in out
+    )
+    assert "TypeError: step returned a NoneType, not an Outcome" in out
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("def opened(self): return Desk(None)\nWorld.open = opened\n", "train-3 cannot be opened: AttributeError"),
+        ("World.tools = [{'name': 'submit'}]\n", "its tasks or tools cannot be read: KeyError: 'function'"),
+        ("World.tasks = None\n", "its tasks or tools cannot be read: TypeError"),
+        ("World.reward_range = (1, 0)\n", "World.reward_range must be two finite numbers"),
+    ],
+)
+def test_an_environment_that_cannot_be_played_is_one_sentence(tmp_path, monkeypatch, text, what):
+    name = sorting(tmp_path, monkeypatch, text)
+    status, _, err = played((name, "--task", "train-3"), ["submit acdg"])
+    assert status == 2 and what in err and err.count("\n") == 1
+
+
+def test_a_tool_with_several_arguments_or_none_is_called(tmp_path, monkeypatch):
+    text = (
+        "def tool(name, *names):\n"
+        "    schema = {'type': 'object', 'properties': {n: {'type': 'string'} for n in names}}\n"
+        "    return {'type': 'function', 'function': {'name': name, 'description': name, 'parameters': schema}}\n"
+        "World.tools = [*World.tools, tool('look'), tool('move', 'source', 'target')]\n"
+    )
+    name, transcript = sorting(tmp_path, monkeypatch, text), tmp_path / "play.jsonl"
+    lines = ["look", "look around", "move a b", 'move {"source": "a", "target": "b"}', "quit"]
+    status, out, _ = played((name, "--out", str(transcript)), lines)
+    assert status == 0 and "look takes 0 arguments; write: look" in out
+    assert 'move takes 2 arguments; write: move {"source": "…", "target": "…"}' in out
+    actions = [json.loads(line).get("action") for line in transcript.read_text(encoding="utf-8").splitlines()][1:]
+    assert [json.loads(action.split("\n")[1])["arguments"] for action in actions] == [
+        {},
+        {"source": "a", "target": "b"},
+    ]

@@ -41,7 +41,9 @@ def test_an_environment_without_any_optional_member_has_every_default() -> None:
 
 def test_shops_and_planted_worlds_say_for_themselves_what_they_offer() -> None:
     shop, planted = ShopWorld("tiny", language="zh"), PlantedWorld(broken=1.0)
-    assert [name for name in OPTIONAL if offered(shop, name) is None] == ["slots", "propose", "learner"]
+    assert [name for name in OPTIONAL if offered(shop, name) is None] == [
+        *("slots", "reward_range", "solution", "propose", "learner")
+    ]
     assert language_of(shop) == "zh" and system_of(shop) == "You are a shopping agent."
     assert is_solvable(shop, shop.tasks("train")[0].id) is True
     assert is_solvable(planted, planted.tasks("train")[0].id) is False

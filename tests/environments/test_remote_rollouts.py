@@ -1,6 +1,7 @@
 """Episodes over HTTP: a technical failure drops its group, which the reserve replaces, and is never reward 0."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,12 +15,15 @@ from intraskill.config.learning import RolloutConfig
 from intraskill.environments.remote.shop import RemoteShop
 from intraskill.environments.shopworld.world import ShopWorld
 from intraskill.method.curriculum.frontier import with_signal
+from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.rollouts import Episode, Group, Rollout
 from intraskill.method.skill.skill import BARE, Chunk, Skill
 from intraskill.rl.chat import ChatCodec
 from intraskill.rl.policy import Generation
 from intraskill.rl.rollout import in_batches, run_episodes
+from intraskill.rounds.run import Run
 from intraskill.rounds.training import run_step
+from intraskill.store.metrics import Metrics, Silence
 
 SKILL = Skill("# Skill", (Chunk("Search", "Search with words of the request."),))
 LIMITS = RolloutConfig(max_turns=12, max_new_tokens=400, max_context=60_000)
@@ -67,7 +71,8 @@ def test_a_dropped_purchase_drops_its_group_which_the_reserve_replaces(world: Sh
         config.grpo.group_size, config.grpo.groups_per_step, config.grpo.oversample = 2, 2, 1.0
         tasks = remote.tasks("train")[:3]
         groups = [Group(f"r000/s0000/g{i:02d}", 0, 0, i, task, "free", BARE) for i, task in enumerate(tasks)]
-        run = SimpleNamespace(config=config, learner=SimpleNamespace(run=runner(remote, world)))
+        learner = SimpleNamespace(run=runner(remote, world))
+        run = Run(config, Path(), remote, learner, None, LeakFilter(), Metrics(Path("metrics.jsonl")), Silence())
         shop.queue("interact", None, None, Fault("drop"))
         results = run_step(run, groups, SKILL)
     faulted = [result for result in results if len(result.rewards) < 2]

@@ -72,7 +72,7 @@ class CountingSession:
             raise KeyError("slot 3")
         self.said.append(action)
         self.done = len(self.said) == 1 + len(self.task_id) % 4
-        reward = sum(text.count(vowel) for text in self.said for vowel in "aeiou") / 10 if self.done else 0.0
+        reward = sum(text.count(vowel) for text in self.said for vowel in "aeiou") / 100 if self.done else 0.0
         parts = {"r_vowels": reward} if self.done else {}
         ending = "purchase" if self.done else ""
         return Outcome(self.page(), self.state(), "executed", "say", action[:5], self.done, reward, parts, ending)

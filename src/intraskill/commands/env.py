@@ -14,13 +14,34 @@ from intraskill.commands import Verb, never
 from intraskill.commands.numbers import real, whole
 from intraskill.config.config import Config
 from intraskill.config.overrides import compose
-from intraskill.environments.protocol import Environment, Opening, Outcome, Session, boundary, system_of
-from intraskill.environments.tool_calls import write_call
-from intraskill.method.errors import ArtifactError, ConfigError, SplitError, counted
+from intraskill.environments.protocol import (
+    Environment,
+    Opening,
+    Outcome,
+    Session,
+    boundary,
+    payment_of,
+    solution_of,
+    sound_opening,
+    sound_outcome,
+    system_of,
+)
+from intraskill.environments.tool_calls import read_json, write_arguments
+from intraskill.method.errors import (
+    ArtifactError,
+    ConfigError,
+    EnvironmentFault,
+    IntraSkillError,
+    SplitError,
+    counted,
+    offenders,
+)
 from intraskill.method.randomness import shuffled
 from intraskill.method.tasks import OPENED, SPLITS, Split, Task
 
+MOST_ECHOED = 200
 HELP = """  TOOL words     call a tool, such as: search red mug    or: click back to search
+  TOOL {JSON}    call a tool with several arguments, such as: move {"from": "a", "to": "b"}
   NUMBER         take the action with this number
   raw TEXT       send a text exactly as it is, as a policy would
   again          show the page again
@@ -84,13 +105,21 @@ class Table:
         self._out = Path(out) if out else None
         functions = [tool["function"] for tool in environment.tools]
         self._parameters = {function["name"]: list(function["parameters"]["properties"]) for function in functions}
+        self._payment = payment_of(environment)
         self._actions: list[str] = []
 
     def play(self, source: TextIO, screen: IO[str]) -> int:
-        """Read actions from ``source`` until the episode or the input ends; 0 whatever the reward."""
+        """Read actions from ``source`` until the episode or the input ends; 0 whatever the reward.
+
+        Raises:
+            EnvironmentFault: when the environment cannot open the episode.
+        """
         session, outcome = self._environment.open(), None
-        opening = session.reset(self._task.id)
         try:
+            with boundary(f"{self._task.id} cannot be opened", passing=(IntraSkillError,)) as crossing:
+                opening = sound_opening(session.reset(self._task.id))
+            if crossing.fault is not None:
+                raise EnvironmentFault(f"{crossing.fault}; intraskill env check says which rules an environment breaks")
             outcome = self._episode(session, opening, source, screen)
         except KeyboardInterrupt:
             screen.write("\n")
@@ -102,7 +131,7 @@ class Table:
             hidden = ", and --reveal shows a goal only after an episode's own end" if self._reveal else ""
             screen.write(f"\n{self._task.id} was left before its end: nothing is paid{hidden}\n")
             return 0
-        parts = "\n".join(f"{name} = {outcome.parts[name]:.4g}" for name in self._environment.reward_parts)
+        parts = "\n".join(f"{name} = {value:.4g}" for name, value in outcome.parts.items())
         self._write(screen, f"the end of {self._task.id}: {outcome.termination}, reward {outcome.reward:.4g}", parts)
         if self._reveal:
             self._write(screen, "goal", _goal(self._environment, self._task.id))
@@ -129,7 +158,9 @@ class Table:
             text = self._ask(source, screen, turn, shown)
             if text is None:
                 return None
-            outcome = session.step(text)
+            outcome = self._step(session, text, screen)
+            if outcome is None:
+                continue
             self._note({"turn": turn, "action": text} | asdict(outcome))
             screen.write(f"feedback: {outcome.feedback}\n")
             if outcome.done:
@@ -140,6 +171,13 @@ class Table:
             self._show(screen, *shown)
         return None
 
+    def _step(self, session: Session, text: str, screen: IO[str]) -> Outcome | None:
+        """Let the environment answer; ``None``, and a word about it, where training would set the episode aside."""
+        with boundary("the environment broke, which sets a rollout aside") as crossing:
+            return sound_outcome(session.step(text), self._payment)
+        screen.write(f"{crossing.fault}\n")
+        return None
+
     def _ask(self, source: TextIO, screen: IO[str], turn: int, shown: tuple[str, Mapping[str, Any]]) -> str | None:
         """Return the next action text; ``None`` when the player leaves."""
         while True:
@@ -147,35 +185,56 @@ class Table:
             screen.flush()
             line = source.readline()
             if not source.isatty():
-                screen.write(line.rstrip("\n") + "\n")
+                screen.write(_brief(line.rstrip("\n")) + "\n")
             word, _, rest = line.strip().partition(" ")
             if not line or word == "quit":
                 return None
-            text = self._action(word, rest)
+            try:
+                text = self._action(word, rest)
+            except ConfigError as error:
+                screen.write(f"{error}\n")
+                continue
             if text is not None:
                 return text
             if word == "again":
                 self._show(screen, *shown)
             elif word:
-                screen.write(HELP if word == "help" else f"no tool and no number: {word!r}; help says what there is\n")
+                unknown = f"no tool and no number: {_brief(word)!r}; help says what there is\n"
+                screen.write(HELP if word == "help" else unknown)
 
     def _action(self, word: str, rest: str) -> str | None:
         if word == "raw":
             return rest
-        if word.isdecimal() and 1 <= int(word) <= len(self._actions):
-            return self._call(self._clicker, self._actions[int(word) - 1])
+        if word in self._numbers:
+            return self._call(self._clicker, self._actions[self._numbers.index(word)])
         return self._call(word, rest) if word in self._parameters else None
 
     def _call(self, tool: str, value: str) -> str:
+        """Write a call; its arguments are a JSON object, or, of a tool with one parameter, the words as they are.
+
+        Raises:
+            ConfigError: for words that are no arguments of the tool.
+        """
         names = self._parameters[tool]
-        if len(names) != 1:
-            raise ConfigError(f"{tool} takes {len(names)} arguments, {', '.join(names)}; write its call after: raw")
-        return write_call(tool, names[0], value)
+        with boundary("JSON") as crossing:
+            arguments = read_json(value) if value.lstrip().startswith("{") else None
+        if crossing.fault is None and isinstance(arguments, dict):
+            return write_arguments(tool, arguments)
+        if len(names) > 1 or (not names and value):
+            example = json.dumps(dict.fromkeys(names, "…"), ensure_ascii=False)
+            raise ConfigError(
+                f"{tool} takes {counted(len(names), 'argument')}; write: {tool} {example if names else ''}"
+            )
+        return write_arguments(tool, dict.fromkeys(names, value))
 
     @property
     def _clicker(self) -> str:
         """The tool that takes the listed actions: ``click``, or the last one."""
         return "click" if "click" in self._parameters else list(self._parameters)[-1]
+
+    @property
+    def _numbers(self) -> list[str]:
+        return [str(number) for number in range(1, len(self._actions) + 1)]
 
     def _show(self, screen: IO[str], page: str, state: Mapping[str, Any]) -> None:
         self._write(screen, "page", page)
@@ -191,14 +250,31 @@ class Table:
     def _note(self, record: Mapping[str, Any]) -> None:
         if self._out is not None:
             with self._out.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(record, ensure_ascii=False) + "\n")
+                text = json.dumps(record, ensure_ascii=False, default=repr)
+                file.write(text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n")
+
+
+def _brief(text: str) -> str:
+    """Return what was typed as it may be shown: without control characters, and not endless."""
+    shown = text if len(text) <= MOST_ECHOED else f"{text[:MOST_ECHOED]}… ({len(text):,} characters)"
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in shown)
+
+
+def forgiving(stream: Any) -> Any:
+    """Return a text stream that neither bytes of another encoding nor half a surrogate pair can break."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
+    return stream
 
 
 def _goal(environment: Environment, task_id: str) -> str:
     from intraskill.environments.shopworld.world import Shop
 
     if not isinstance(environment, Shop):
-        return "this environment keeps no goal that could be shown"
+        with boundary("solution") as crossing:
+            if (actions := solution_of(environment, task_id)) is not None:
+                return "\n".join(map(str, actions))
+        return crossing.fault or "this environment keeps no goal and no solution that could be shown"
     return "\n".join(f"{name}: {value}" for name, value in asdict(environment.shop_task(task_id).goal).items())
 
 
@@ -233,6 +309,8 @@ def add(verb: Verb) -> None:
     check.add_argument("--tasks", type=whole(), default=6, help="tasks that are played, none of test")
     check.add_argument("--seed", type=whole("[0, inf)"), default=0, help="which tasks and actions")
     check.add_argument("--json", action="store_true", help="print JSON instead of lines")
+    check.add_argument("--actions", metavar="FILE", help="JSON lines of task_id, actions, reward: solutions to play")
+    check.add_argument("--strict", action="store_true", help="fail when a rule could not be checked, too")
     serve = action("serve", "serve a shop over HTTP to other people's trainers", _serve)
     serve.add_argument("--dialect", choices=DIALECTS, default=DIALECTS[0], help="what its clients speak")
     serve.add_argument("--host", default="127.0.0.1", help="address to listen on; loopback unless named")
@@ -290,22 +368,33 @@ def _play(arguments: argparse.Namespace, config: Config) -> int:
 
     require_place(arguments.out)
     environment = environment_of(config)
-    task = choose_task(environment, arguments.task, arguments.split, arguments.seed)
-    table = Table(environment, task, out=arguments.out, reveal=arguments.reveal)
-    return table.play(sys.stdin or io.StringIO(), sys.stdout)  # a closed standard input is None
+    with boundary("its tasks or tools cannot be read", passing=(IntraSkillError,)) as crossing:
+        task = choose_task(environment, arguments.task, arguments.split, arguments.seed)
+        table = Table(environment, task, out=arguments.out, reveal=arguments.reveal)
+    if crossing.fault is not None:
+        raise ConfigError(f"env.name={config.env.name}: {crossing.fault}; intraskill env check says what is wrong")
+    return table.play(forgiving(sys.stdin or io.StringIO()), forgiving(sys.stdout))  # a closed standard input is None
 
 
 def _check(arguments: argparse.Namespace, config: Config) -> int:
     from dataclasses import asdict
 
-    from intraskill.environments.contract.check import check_environment, violated
+    from intraskill.environments.contract.check import check_environment, untested, violated
+    from intraskill.environments.contract.solutions import read_solutions
     from intraskill.rounds.setup import environment_of
 
     if arguments.tasks < 1:
         raise ConfigError(f"--tasks={arguments.tasks}: a check plays at least 1 task")
+    environment = environment_of(config)
     findings = check_environment(
-        environment_of(config), again=lambda: environment_of(config), tasks=arguments.tasks, seed=arguments.seed
+        environment,
+        again=lambda: environment_of(config),
+        tasks=arguments.tasks,
+        seed=arguments.seed,
+        solutions=read_solutions(Path(arguments.actions), environment) if arguments.actions else (),
     )
+    unknown = untested(findings) if arguments.strict else []
+    forgiving(sys.stdout)
     if arguments.json:
         sys.stdout.write(json.dumps([asdict(finding) for finding in findings], indent=2, ensure_ascii=False) + "\n")
     for finding in () if arguments.json else findings:
@@ -313,7 +402,12 @@ def _check(arguments: argparse.Namespace, config: Config) -> int:
         seen = f"{place}: {finding.what}" if finding.what else ""
         remedy = f"; {finding.remedy}" if finding.remedy else ""
         sys.stdout.write(f"{MARKS[finding.status]} {finding.rule}: {finding.promise}{seen}{remedy}\n")
-    return 1 if violated(findings) else 0
+        sys.stdout.writelines(f"         {line}\n" for line in finding.more)
+        if (left := finding.count - 1 - len(finding.more)) > 0:
+            sys.stdout.write(f"         and {left} more\n")
+    if unknown and not arguments.json:
+        sys.stdout.write(f"--strict: not checked are {offenders(unknown, len(unknown))}\n")
+    return 1 if violated(findings) or unknown else 0
 
 
 def _serve(arguments: argparse.Namespace, config: Config) -> int:

@@ -51,15 +51,15 @@ class CurriculumConfig:
     q_max_change: float = option(0.10, "largest change of q per round", "(0, 1)")
     rho_min: float = option(0.20, "least inclusion probability of an active chunk", "(0, 1)")
     rho_max: float = option(0.90, "largest inclusion probability of an active chunk", "(0, 1)")
-    saturation: float = option(0.15, "contribution, in reward units, at which ρ reaches rho_max", "(0, inf)")
+    saturation: float = option(0.15, "contribution, share of the reward range, at which ρ reaches rho_max", "(0, inf)")
 
 
 @dataclass
 class FrontierConfig:
     """Which groups count as failing (method §6): low mean and low dispersion."""
 
-    max_mean: float = option(0.0, "largest mean reward of a frontier group", "[0, 1]")
-    max_std: float = option(0.0, "largest reward SD of a frontier group", "[0, 1]")
+    max_mean: float = option(0.0, "largest mean reward of a frontier group, share of the reward range", "[0, 1]")
+    max_std: float = option(0.0, "largest reward SD of a frontier group, share of the reward range", "[0, 1]")
     part: str = option("", "reward component the rule reads, such as r_success; empty = the main reward")
     max_tasks: int | None = option(None, "most frontier tasks reviewed per round; null = all", "[0, inf)")
 
@@ -69,7 +69,7 @@ class TriageConfig:
     """Re-runs of frontier tasks at the frozen checkpoint (method §6)."""
 
     reruns: int = option(4, "full-skill and as many bare re-runs per task", "[1, 100]")
-    solved: float = option(1.0, "reward at which a re-run counts as a rescue", "(0, 1]")
+    solved: float = option(1.0, "reward at which a re-run counts as a rescue, share of the reward range", "(0, 1]")
     min_valid: int = option(2, "re-runs without a fault needed for a verdict", "[1, 100]")
 
 
@@ -92,10 +92,12 @@ class GateConfig:
     bare_replicates: int = option(1, "bare runs per task; B is their mean", "[1, 100]")
     placebos: int = option(0, "neutral chunks measured beside the pool and never admitted", "[0, 16]")
     effect: float = option(
-        0.0, "contribution in reward units that the gate should see; 0 = none is asked for", "[0, 1]"
+        0.0, "contribution, share of the reward range, that the gate should see; 0 = none is asked for", "[0, 1]"
     )
     require_power: bool = option(False, "refuse a gate that cannot see gate.effect; false: say so and go on")
-    sigma: float | None = option(None, "SD of R − B to plan power with; null = the last gate's, else 0.44", "(0, 2]")
+    sigma: float | None = option(
+        None, "SD of R − B to plan power with, share of the reward range; null = the last gate's, else 0.44", "(0, 2]"
+    )
     sequential: int = option(0, "tasks between two looks; the gate stops once all is decided; 0 = off", "[0, inf)")
     boundary: str = option(
         "spending",

@@ -7,15 +7,14 @@ An environment may also have the members of `OPTIONAL`. They are read by the fun
 nowhere else; each says what holds without its member.
 """
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from numbers import Real
 from typing import TYPE_CHECKING, Any, Protocol
 
 from intraskill.config.config import Config
 from intraskill.method.errors import ConfigError
+from intraskill.method.rewards import UNIT, Payment, finite, finite_parts, is_range
 from intraskill.method.tasks import SPLITS, Split, Task
 
 if TYPE_CHECKING:  # the command line reads this module before it knows what is asked
@@ -87,7 +86,8 @@ class Outcome:
         done: the episode is over.
         reward: main reward when done, else 0.0.
         parts: every reward component when done, else empty.
-        termination: ``purchase``, ``action_limit``, ``generation_length``, or ``""`` while running.
+        termination: why it is over: ``action_limit``, ``generation_length``, or a word of the environment's own, such
+            as ``purchase``; ``""`` while running.
     """
 
     observation: str
@@ -105,32 +105,45 @@ def sound_opening(opening: Opening) -> Opening:
     """Return an opening of foreign code with texts that can be encoded.
 
     Raises:
-        TypeError: for what is no opening, or holds something else than texts.
+        TypeError: for what is no opening, or holds something else than texts and a state.
     """
     if not isinstance(opening, Opening):
         raise TypeError(f"reset returned a {type(opening).__name__}, not an Opening")
-    persona = None if opening.persona is None else _text("persona", opening.persona)
-    observation = _text("observation", opening.observation)
-    return replace(
-        opening, instruction=_text("instruction", opening.instruction), persona=persona, observation=observation
-    )
+    _require_mapping("state", opening.state)
+    names = ("instruction", "observation") if opening.persona is None else ("instruction", "observation", "persona")
+    texts: dict[str, Any] = {name: _text(name, getattr(opening, name)) for name in names}
+    return replace(opening, **texts)
 
 
-def sound_outcome(outcome: Outcome) -> Outcome:
-    """Return an outcome of foreign code with a text that can be encoded and finite numbers.
+def sound_outcome(outcome: Outcome, payment: Payment) -> Outcome:
+    """Return an outcome of foreign code with a text that can be encoded, and numbers that its environment may pay.
 
-    Whatever else it holds is a fault of its episode: a reward of NaN would otherwise be learned from, and a reward that
-    is missing would count as 0.
+    Whatever else it holds is a fault of its episode: a reward of NaN or one outside the declared range would otherwise
+    be learned from, and a reward that is missing would count as 0.
 
     Raises:
-        TypeError: for what is no outcome, an observation that is no text, or a reward or part that is no number.
-        ValueError: for one that is not finite.
+        TypeError: for what is no outcome, a state or parts that are no mapping, an observation or another text that is
+            none, or a reward or part that is no number.
+        ValueError: for one that is not finite, and for an end that pays what `Payment.sound` refuses.
     """
     if not isinstance(outcome, Outcome):
         raise TypeError(f"step returned a {type(outcome).__name__}, not an Outcome")
-    parts = {name: _number(f"parts[{name!r}]", value) for name, value in outcome.parts.items()}
-    observation = _text("observation", outcome.observation)
-    return replace(outcome, observation=observation, reward=_number("reward", outcome.reward), parts=parts)
+    _require_mapping("state", outcome.state)
+    _require_mapping("parts", outcome.parts)
+    texts: dict[str, Any] = {name: _text(name, getattr(outcome, name)) for name in _TEXTS}
+    if outcome.done:
+        reward, parts = payment.sound(outcome.reward, outcome.parts)
+    else:
+        reward, parts = finite("reward", outcome.reward), finite_parts(outcome.parts)
+    return replace(outcome, **texts, reward=reward, parts=parts)
+
+
+_TEXTS = ("observation", "feedback", "tool", "argument", "termination")
+
+
+def _require_mapping(name: str, value: object) -> None:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{name} is a {type(value).__name__}, not a mapping")
 
 
 def _text(name: str, value: object) -> str:
@@ -138,14 +151,6 @@ def _text(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{name} is a {type(value).__name__}, not a text")
     return value.encode("utf-8", "replace").decode("utf-8")
-
-
-def _number(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} is a {type(value).__name__}, not a number")
-    if not math.isfinite(value):
-        raise ValueError(f"{name} is {value}, not a finite number")
-    return float(value)
 
 
 class Session(Protocol):
@@ -163,7 +168,7 @@ class Session(Protocol):
         """
 
     def terminate(self, reason: str) -> Outcome:
-        """End the episode without a purchase: zero on every component."""
+        """End the episode before its own end: zero on every component."""
 
 
 class Environment(Protocol):
@@ -198,7 +203,9 @@ OPTIONAL: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "language": _TEXT,
     "system": _TEXT,
     "slots": ("a number of 1 or more", lambda value: type(value) is int and value >= 1),
+    "reward_range": ("two finite numbers, lowest and highest reward, with 0 among what they span", is_range),
     "solvable": _METHOD,
+    "solution": _METHOD,
     "secrets": (
         "intraskill.method.leakage.filter.Secrets, or a method that returns them",
         lambda value: _is_secrets(value),
@@ -248,6 +255,22 @@ def is_solvable(environment: Environment, task_id: str) -> bool | None:
     """Return an oracle's word on a task: an unsolvable one is no skill deficit. ``None`` without ``solvable``."""
     solvable: Callable[[str], bool | None] | None = offered(environment, "solvable")
     return None if solvable is None else solvable(task_id)
+
+
+def payment_of(environment: Environment) -> Payment:
+    """Return what an environment says its episodes pay; from 0 to 1 for one without ``reward_range``.
+
+    Raises:
+        ConfigError: for a range that is none.
+    """
+    low, high = offered(environment, "reward_range") or UNIT
+    return Payment(tuple(environment.reward_parts), (float(low), float(high)))
+
+
+def solution_of(environment: Environment, task_id: str) -> Sequence[Any] | None:
+    """Return actions that earn the most that a task pays; ``None`` without ``solution``, or where it knows none."""
+    solution: Callable[[str], Sequence[Any] | None] | None = offered(environment, "solution")
+    return None if solution is None else solution(task_id)
 
 
 def _is_secrets(value: object) -> bool:

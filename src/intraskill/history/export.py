@@ -9,6 +9,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from intraskill.method.errors import ArtifactError, ConfigError, counted, offenders
+from intraskill.method.rewards import success_of
 from intraskill.method.skill.agent_skill import (
     SKILL_FILE,
     describe,
@@ -68,7 +69,7 @@ def arm_summary(rows: Sequence[Row], metrics: Row | None) -> dict[str, Any]:
         metrics: its line of ``metrics.jsonl``, for the time.
     """
     scored = [row for row in rows if row["reward"] is not None]
-    success = [float(row["parts"].get("r_success", float(row["reward"] >= 1.0))) for row in scored]
+    success = [float(success_of(row["parts"], row["reward"])) for row in scored]
     tokens = [float(row["sampled_tokens"] + row["prompt_tokens"]) for row in scored]
     speed = (metrics or {}).get("eval/tokens_per_s")  # per second of the process that sampled: also right after a kill
     sampled = [row["sampled_tokens"] for row in rows]

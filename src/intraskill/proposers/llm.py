@@ -13,9 +13,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from intraskill.config.proposing import ProposerConfig
-from intraskill.environments.protocol import Environment, Outcome, Session, boundary, slots_of
+from intraskill.environments.protocol import (
+    Environment,
+    Outcome,
+    Session,
+    boundary,
+    payment_of,
+    slots_of,
+    sound_outcome,
+)
 from intraskill.environments.tool_calls import write_call
 from intraskill.llm.client import BadAnswerError, JsonClient, Usage
+from intraskill.method.rewards import success_of
 from intraskill.method.rollouts import Rollout
 from intraskill.method.skill.skill import Skill
 from intraskill.proposers.analysis_records import AnalysisRecord, TriedAction, call_id, describe, rollout_id
@@ -94,7 +103,7 @@ class LiveTrial:
         """Let the environment answer one action."""
         assert self._session is not None
         with boundary("environment") as crossing:
-            self.outcome = self._session.step(action)
+            self.outcome = sound_outcome(self._session.step(action), payment_of(self.environment))
             self.page = self.outcome.observation
             self.tried.append(TriedAction(action, self.outcome.feedback))
         self.fault = crossing.fault
@@ -107,8 +116,8 @@ class LiveTrial:
 
 
 def full_success(parts: Mapping[str, float], reward: float | None) -> bool:
-    """Whether an episode reached full success: ``r_success`` where the environment has it, else reward ≥ 1."""
-    return parts.get("r_success", reward or 0.0) >= 1.0
+    """Whether an episode reached full success."""
+    return success_of(parts, reward) >= 1.0
 
 
 def _example_actions(tools: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:

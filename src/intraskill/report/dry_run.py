@@ -12,6 +12,7 @@ from intraskill.environments.factories import call_of
 from intraskill.method.errors import counted
 from intraskill.method.tasks import SPLITS
 from intraskill.rl.distributed.launch import described, launched
+from intraskill.rounds.rewards import names_parts, paid_by
 from intraskill.rounds.setup import environment_of
 from intraskill.rounds.sizes import check_sizes, limited
 from intraskill.store.provenance import draft_of
@@ -52,8 +53,10 @@ def split_sizes(config: Config) -> Mapping[str, int]:
     Raises:
         ConfigError: for options that the environment's factory does not take.
     """
-    if config.env.name in ("shopworld", "planted"):
+    if config.env.name in ("shopworld", "planted") or names_parts(config):
         environment = environment_of(config)
+        paid_by(config, environment)
+    if config.env.name in ("shopworld", "planted"):
         return {split: len(environment.tasks(split)) for split in SPLITS}
     call_of(config.env)
     return {str(split): int(size) for split, size in (config.env.options.get("split_sizes") or {}).items()}

@@ -16,10 +16,12 @@ from intraskill.environments.protocol import (
     Outcome,
     Session,
     boundary,
+    payment_of,
     sound_opening,
     sound_outcome,
 )
 from intraskill.method.randomness import child_seed
+from intraskill.method.rewards import Payment
 from intraskill.method.rollouts import Episode, Rollout, Turn
 from intraskill.rl.chat import ChatCodec
 from intraskill.rl.engines.constrained import Constraint, Guide
@@ -37,6 +39,7 @@ class _Live:
     """One episode under way; ``appended`` is what the environment added since the last action."""
 
     episode: Episode
+    payment: Payment | None = None
     session: Session | None = None
     request: str = ""
     state: Mapping[str, Any] = field(default_factory=dict)
@@ -57,10 +60,10 @@ class _Live:
 
     def call(self, act: Callable[[Session], Outcome]) -> Outcome | None:
         """Let the environment answer; ``None`` when it broke."""
-        assert self.session is not None
+        assert self.session is not None and self.payment is not None
         answer: Outcome | None = None
         with boundary("environment") as crossing:
-            answer = sound_outcome(act(self.session))
+            answer = sound_outcome(act(self.session), self.payment)
         self.fault = crossing.fault
         if answer is not None:
             self.outcome = answer
@@ -114,6 +117,7 @@ def run_episodes(
 def _open(live: _Live, env: Environment, codec: ChatCodec, known: dict[tuple[str, str], tuple[int, ...]]) -> None:
     opening: Opening | None = None
     with boundary("environment") as crossing:
+        live.payment = payment_of(env)
         live.session = env.open()
         opening = sound_opening(live.session.reset(live.episode.task.id))
     live.fault = crossing.fault

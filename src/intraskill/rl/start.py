@@ -43,8 +43,8 @@ def _torch_learner(config: Config, environment: Environment) -> Learner:
     language = language_of(environment)
     if config.policy.path == "tiny" and language not in ("", "plain"):
         raise ConfigError(
-            f"policy.path=tiny reads env.options.language=plain only, and this shop is in {language!r}; set "
-            "env.options.language=plain, or policy.path to a model that reads natural language"
+            f"policy.path=tiny reads env.options.language=plain only; env.name={config.env.name} is in {language!r}: "
+            "set env.options.language=plain, or policy.path to a model that reads natural language"
         )
     from intraskill.rl.distributed.group import present
     from intraskill.rl.distributed.learner import NoEngine, led, refuse_engine, together_of

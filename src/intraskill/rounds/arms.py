@@ -11,6 +11,7 @@ from intraskill.method.errors import EnvironmentFault
 from intraskill.method.gate.intervals import reward_note, standard_error
 from intraskill.method.gate.pairs import Conditions, Scored
 from intraskill.method.randomness import child_seed
+from intraskill.method.rewards import success_of
 from intraskill.method.rollouts import Episode, Rollout
 from intraskill.method.skill.skill import Skill, Visible
 from intraskill.method.tasks import Task
@@ -90,13 +91,14 @@ def _run_batches(run: Run, path: Path, round_index: int | None, episodes: Sequen
         tokens = sum(row["sampled_tokens"] for row in fresh)
         sampled_now += tokens
         run.monitor.advance(len(rows), tokens=tokens, note=reward_note([row["reward"] for row in rows]))
+    run.say_faults(stage if round_index is None else f"round {round_index}, {stage}", [row["fault"] for row in rows])
     elapsed = time.perf_counter() - began
     run.metrics.log(number, stage, 0, _arm_metrics(rows) | _timing(elapsed, sampled_now))
     log.commit()
 
 
 def _attempt(run: Run, episodes: Sequence[Episode]) -> list[Rollout]:
-    rollouts = list(run.learner.run(episodes))
+    rollouts = list(run.rollouts(episodes))
     for attempt in range(1, run.config.rollout.attempts):
         broken = [index for index, rollout in enumerate(rollouts) if rollout.fault is not None]
         if not broken:
@@ -105,7 +107,7 @@ def _attempt(run: Run, episodes: Sequence[Episode]) -> list[Rollout]:
             dataclasses.replace(episodes[index], seed=child_seed(episodes[index].seed, "attempt", attempt))
             for index in broken
         ]
-        for index, rollout in zip(broken, run.learner.run(again), strict=True):
+        for index, rollout in zip(broken, run.rollouts(again), strict=True):
             rollouts[index] = dataclasses.replace(rollout, attempts=attempt + 1)
     return rollouts
 
@@ -163,10 +165,9 @@ def task_means(rollouts: Iterable[Rollout]) -> dict[str, float]:
 
 
 def task_success(rollouts: Iterable[Rollout]) -> dict[str, float]:
-    """Return each task's share of full successes: ``r_success`` where the environment has it, else reward ≥ 1."""
+    """Return each task's share of full successes."""
     solved: dict[str, list[float]] = {}
     for rollout in rollouts:
         if rollout.reward is not None:
-            success = rollout.parts.get("r_success", float(rollout.reward >= 1.0))
-            solved.setdefault(rollout.task_id, []).append(success)
+            solved.setdefault(rollout.task_id, []).append(success_of(rollout.parts, rollout.reward))
     return {task_id: fmean(values) for task_id, values in solved.items()}

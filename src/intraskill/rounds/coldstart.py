@@ -19,6 +19,7 @@ from intraskill.proposers.trajectories import RECORDED, read_trajectories
 from intraskill.rounds.arms import plan_arm, run_arm
 from intraskill.rounds.human_review import reviewed
 from intraskill.rounds.review import propose
+from intraskill.rounds.rewards import in_reward_units, paid_by
 from intraskill.rounds.run import Run
 from intraskill.rounds.setup import assemble, environment_of, facts_of, proposer_of
 from intraskill.store.artifacts import COLD_START, DRAFT, METRICS
@@ -131,10 +132,12 @@ def _without_policy(config: Config, trajectories: Path, monitor: Monitor | None)
     environment, learner = environment_of(config), AbsentPolicy()
     shown = monitor or Silence()
     proposer = proposer_of(config, environment, root, shown)
+    payment = paid_by(config, environment)
     facts = facts_of(learner, environment, proposer)
     read_trajectories(trajectories, environment.tools)  # a file that cannot be read claims no directory
     claim(root, plan_of(config) | {"trajectories": content}, facts)
     check_provenance(root, facts)
     leak_filter = LeakFilter(secrets_of(environment), config.leak_filter)
     metrics = Metrics(METRICS.path(root))
-    return Run(config, root, environment, learner, proposer, leak_filter, metrics, shown)
+    scaled = in_reward_units(config, payment)
+    return Run(scaled, root, environment, learner, proposer, leak_filter, metrics, shown)

@@ -1,13 +1,16 @@
 """What the stages of one run share."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from intraskill.config.config import Config
-from intraskill.environments.protocol import Environment
-from intraskill.method.errors import ConfigError, SplitError
+from intraskill.environments.protocol import Environment, boundary, payment_of
+from intraskill.method.errors import ConfigError, SplitError, counted
 from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.randomness import shuffled
+from intraskill.method.rewards import Payment
+from intraskill.method.rollouts import Episode, Rollout
 from intraskill.method.tasks import Split, Task
 from intraskill.proposers.trace2skill import Proposer
 from intraskill.rl.learner import Learner
@@ -38,6 +41,23 @@ class Run:
     metrics: Metrics
     monitor: Monitor
 
+    def rollouts(self, episodes: Sequence[Episode]) -> tuple[Rollout, ...]:
+        """Run episodes at the current weights, in order; one that pays what the environment may not is a fault."""
+        payment = payment_of(self.environment)
+        return tuple(_sound(rollout, payment) for rollout in self.learner.run(episodes))
+
+    def say_faults(self, where: str, faults: Sequence[str | None]) -> None:
+        """Tell the monitor how many rollouts were set aside as faults, and the first; nothing where none was.
+
+        Args:
+            where: stage or step, for the sentence.
+            faults: `Rollout.fault` of every rollout.
+        """
+        if broken := [fault for fault in faults if fault is not None]:
+            self.monitor.say(
+                f"{where}: {len(broken)} of {counted(len(faults), 'rollout')} set aside, first: {broken[0]}"
+            )
+
     def round_directory(self, round_index: int) -> Path:
         """Return ``RUN/round_003``."""
         return self.root / f"round_{round_index:03d}"
@@ -51,6 +71,16 @@ class Run:
         if split == "test":
             raise SplitError("test tasks are for the final report only; use train, skill_validation or model_dev")
         return panel(self.environment, split, limit, self.config.seed)
+
+
+def _sound(rollout: Rollout, payment: Payment) -> Rollout:
+    """Return a rollout, also of an environment's own learner, with numbers that its environment may pay."""
+    if rollout.fault is not None:
+        return rollout
+    with boundary("environment") as crossing:
+        reward, parts = payment.sound(rollout.reward, rollout.parts)
+        return replace(rollout, reward=reward, parts=parts)
+    return replace(rollout, reward=None, parts={}, fault=crossing.fault)
 
 
 def panel(environment: Environment, split: Split, limit: int | None, seed: int) -> tuple[Task, ...]:

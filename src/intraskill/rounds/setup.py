@@ -15,6 +15,7 @@ from intraskill.method.tasks import SPLITS
 from intraskill.proposers.trace2skill import OwnProposer, Proposer
 from intraskill.rl.learner import Learner
 from intraskill.rl.start import learner_of
+from intraskill.rounds.rewards import in_reward_units, paid_by
 from intraskill.rounds.run import Run
 from intraskill.rounds.sizes import check_sizes, check_slots
 from intraskill.store.artifacts import METRICS, PLAN
@@ -56,12 +57,14 @@ def bench(config: Config, root: Path, monitor: Monitor | None = None, environmen
     """
     environment = environment or environment_of(config)
     check_slots(config.rollout.batch, slots_of(environment))
+    payment = paid_by(config, environment)
     learner = learner_of(config, environment)
     leak_filter = LeakFilter(secrets_of(environment), config.leak_filter)
     metrics = Metrics(METRICS.path(root))
     shown = monitor or Silence()
     proposer = proposer_of(config, environment, root, shown)
-    return Run(config, root, environment, learner, proposer, leak_filter, metrics, shown)
+    scaled = in_reward_units(config, payment)
+    return Run(scaled, root, environment, learner, proposer, leak_filter, metrics, shown)
 
 
 def facts_of(learner: Learner, environment: Environment, proposer: Proposer | None) -> dict[str, Any]:

@@ -93,6 +93,8 @@ def _train_steps(run: Run, directory: Path, round_index: int, groups: Sequence[G
     for step in range(first, steps):
         began = time.perf_counter()
         results = run_step(run, by_step[step], skill)
+        faults = [rollout.fault for result in results for rollout in result.rollouts]
+        run.say_faults(f"round {round_index}, step {step}", faults)
         learned = [rescored(result, run.config.grpo.part) for result in results]
         chosen = with_signal(learned, run.config.grpo.groups_per_step)
         updates = run.learner.update(chosen) if chosen else {}
@@ -154,7 +156,7 @@ def _run_groups(run: Run, groups: Sequence[Group], skill: Skill) -> list[GroupRe
         for group in groups
         for sample in range(size)
     ]
-    rollouts = run.learner.run(episodes)
+    rollouts = run.rollouts(episodes)
     return [GroupResult(group, tuple(rollouts[i * size : (i + 1) * size])) for i, group in enumerate(groups)]
 
 

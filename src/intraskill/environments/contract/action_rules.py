@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from intraskill.environments.contract.play import call, session_of
-from intraskill.environments.contract.rule import Broken, Complaints, ContractProbe, Rule, Skipped
+from intraskill.environments.contract.play import PlayedEpisode, call, session_of
+from intraskill.environments.contract.rule import Broken, Complaints, ContractProbe, Rule, Skipped, each
 from intraskill.environments.contract.world_rules import raises
 from intraskill.environments.protocol import Opening, Outcome, ToolSpec, boundary
 from intraskill.method.errors import EnvironmentFault, SplitError
@@ -16,19 +16,22 @@ _NESTING = 100_000
 
 
 def _opening(probe: ContractProbe) -> Complaints:
-    for task_id in probe.task_ids:
-        with session_of(probe.environment) as session:
-            opening = session.reset(task_id)
-        where = f"task {task_id}"
-        if not isinstance(opening, Opening):
-            yield Broken(where, f"reset returned {type(opening).__name__}, not Opening")
-            continue
-        if not (isinstance(opening.instruction, str) and opening.instruction.strip()):
-            yield Broken(where, f"its instruction is {opening.instruction!r}")
-        if opening.persona is not None and not isinstance(opening.persona, str):
-            yield Broken(where, f"its persona is {type(opening.persona).__name__}, not a text or None")
-        if not isinstance(opening.observation, str) or not isinstance(opening.state, Mapping):
-            yield Broken(where, "its observation is not a text or its state not a mapping")
+    return each(probe.task_ids, lambda task_id: _opens(probe, task_id))
+
+
+def _opens(probe: ContractProbe, task_id: str) -> Complaints:
+    with session_of(probe.environment) as session:
+        opening = session.reset(task_id)
+    where = f"task {task_id}"
+    if not isinstance(opening, Opening):
+        yield Broken(where, f"reset returned {type(opening).__name__}, not Opening")
+        return
+    if not (isinstance(opening.instruction, str) and opening.instruction.strip()):
+        yield Broken(where, f"its instruction is {opening.instruction!r}")
+    if opening.persona is not None and not isinstance(opening.persona, str):
+        yield Broken(where, f"its persona is {type(opening.persona).__name__}, not a text or None")
+    if not isinstance(opening.observation, str) or not isinstance(opening.state, Mapping):
+        yield Broken(where, "its observation is not a text or its state not a mapping")
 
 
 def _single_use(probe: ContractProbe) -> Complaints:
@@ -102,19 +105,21 @@ def _malformed(tools: Collection[ToolSpec]) -> Iterator[tuple[str, str, str]]:
 
 
 def _wrong_action(probe: ContractProbe) -> Complaints:
-    for trace in probe.traces:
-        if trace.fault is not None:
-            yield Broken(f"task {trace.task_id}, action {len(trace.actions)}", trace.fault)
-        for number, outcome in enumerate(trace.outcomes, start=1):
-            if outcome.feedback != EXECUTED:
-                before = trace.states[number - 1]
-                yield from _page_left(f"task {trace.task_id}, action {number}", outcome, before)
+    yield from each(probe.traces, _stays)
     tools = probe.environment.tools
     texts = [
         call(t["function"]["name"], dict.fromkeys(t["function"]["parameters"]["properties"], _NONSENSE)) for t in tools
     ]
     for task_id in probe.task_ids[:1] if tools else ():
         yield from _nonsense(probe, task_id, [*texts, *(text for text, _, _ in _malformed(tools))])
+
+
+def _stays(trace: PlayedEpisode) -> Complaints:
+    if trace.fault is not None:
+        yield Broken(f"task {trace.task_id}, action {len(trace.actions)}", trace.fault)
+    for number, outcome in enumerate(trace.outcomes, start=1):
+        if outcome.feedback != EXECUTED:
+            yield from _page_left(f"task {trace.task_id}, action {number}", outcome, trace.states[number - 1])
 
 
 def _nonsense(probe: ContractProbe, task_id: str, texts: list[str]) -> Complaints:

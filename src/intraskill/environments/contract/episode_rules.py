@@ -6,60 +6,70 @@ whoever plays beside.
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
+from intraskill.environments.contract.action_rules import EXECUTED
 from intraskill.environments.contract.play import PlayedEpisode, difference, listed_actions, replay, session_of, step
-from intraskill.environments.contract.rule import Broken, Complaints, ContractProbe, Rule, Skipped
+from intraskill.environments.contract.rule import Broken, Complaints, ContractProbe, Rule, Skipped, each
+from intraskill.environments.contract.solutions import Solution
 from intraskill.environments.leaks import ProductIds, leaks
 from intraskill.environments.persona import without_identifiers
-from intraskill.environments.protocol import Outcome, boundary, offered, slots_of
+from intraskill.environments.protocol import boundary, offered, payment_of, slots_of
 from intraskill.environments.shopworld.search import tokenize
 from intraskill.environments.shopworld.world import Shop
-from intraskill.method.errors import offenders
-from intraskill.method.gate.pairs import MAIN_PART
+from intraskill.method.errors import counted, offenders
+from intraskill.method.rewards import Payment, success_of
 from intraskill.method.tasks import OPENED, SPLITS
 
 _SHORT_TITLE = 2
 """Words (or Han bigrams) of a title that is no secret."""
 REASONS = ("action_limit", "generation_length")
 THREADS = 8
+_AS_WRITTEN = 1e-6
+"""What a reward in a file may be off: people round."""
 
 
 def _json_state(probe: ContractProbe) -> Complaints:
-    for trace in probe.traces:
-        for number, state in enumerate(trace.states):
-            where = f"task {trace.task_id}, state after action {number}"
-            with boundary("not JSON") as crossing:
-                same = json.loads(json.dumps(state, allow_nan=False)) == state
-            if crossing.fault or not same:
-                yield Broken(
-                    where, crossing.fault or "reads back from JSON as something else (a tuple, or a key not text)"
-                )
+    return each(probe.shown, _json_states)
+
+
+def _json_states(trace: PlayedEpisode) -> Complaints:
+    for number, state in enumerate(trace.states):
+        with boundary("not JSON") as crossing:
+            same = json.loads(json.dumps(state, allow_nan=False)) == state
+        if crossing.fault or not same:
+            what = crossing.fault or "reads back from JSON as something else (a tuple, or a key not text)"
+            yield Broken(f"task {trace.task_id}, state after action {number}", what)
 
 
 def _private_state(probe: ContractProbe) -> Complaints:
-    for trace in probe.traces:
-        for number, state in enumerate(trace.states):
-            found = leaks(state)
-            if found:
-                yield Broken(f"task {trace.task_id}, state after action {number}", f"holds {found[0]}")
+    return each(probe.shown, _private_states)
+
+
+def _private_states(trace: PlayedEpisode) -> Complaints:
+    for number, state in enumerate(trace.states):
+        for leak in leaks(state):
+            yield Broken(f"task {trace.task_id}, state after action {number}", f"holds {leak}")
 
 
 def _private_text(probe: ContractProbe) -> Complaints:
-    for trace in probe.traces:
-        hidden = _hidden(probe, trace.task_id)
-        opening = {"instruction": trace.opening.instruction, "persona": trace.opening.persona}
-        pages = [trace.opening.observation, *(outcome.observation for outcome in trace.outcomes)]
-        shown: list[Any] = [opening, *pages]
-        for number, text in enumerate(shown):
-            state = trace.states[max(0, number - 1)]
-            secrets = [secret for secret in hidden if number == 0 or not _named(secret, state)]
-            if found := leaks(text, secrets, trace.actions[: max(0, number - 1)]):
-                where = "request" if number == 0 else f"page after action {number - 1}"
-                yield Broken(f"task {trace.task_id}, {where}", f"shows {found[0]}")
+    return each(probe.shown, lambda trace: _private_texts(trace, _hidden(probe, trace.task_id)))
+
+
+def _private_texts(trace: PlayedEpisode, hidden: Sequence[str]) -> Complaints:
+    opening = {"instruction": trace.opening.instruction, "persona": trace.opening.persona}
+    pages = [trace.opening.observation, *(outcome.observation for outcome in trace.outcomes)]
+    shown: list[Any] = [opening, *pages]
+    for number, text in enumerate(shown):
+        state = trace.states[max(0, number - 1)]
+        secrets = [secret for secret in hidden if number == 0 or not _named(secret, state)]
+        where = "request" if number == 0 else f"page after action {number - 1}"
+        for leak in leaks(text, secrets, trace.actions[: max(0, number - 1)]):
+            yield Broken(f"task {trace.task_id}, {where}", f"shows {leak}")
 
 
 def _hidden(probe: ContractProbe, task_id: str) -> list[str]:
@@ -119,64 +129,99 @@ def _product_ids(probe: ContractProbe) -> Iterator[str]:
 
 
 def _running(probe: ContractProbe) -> Complaints:
-    for trace in probe.traces:
-        for number, outcome in enumerate(trace.outcomes, start=1):
-            where = f"task {trace.task_id}, action {number}"
-            texts = [outcome.observation, outcome.feedback, outcome.tool, outcome.argument, outcome.termination]
-            if not isinstance(outcome, Outcome) or not all(isinstance(text, str) for text in texts):
-                yield Broken(where, "observation, feedback, tool, argument and termination are not all texts")
-            elif not outcome.feedback or not isinstance(outcome.done, bool):
-                yield Broken(where, f"feedback is {outcome.feedback!r} and done {outcome.done!r}")
-            elif not outcome.done and (outcome.reward != 0.0 or outcome.parts or outcome.termination):
-                yield Broken(where, f"pays {outcome.reward}, {dict(outcome.parts)} before the end")
+    return each(probe.shown, _runs)
+
+
+def _runs(trace: PlayedEpisode) -> Complaints:
+    for number, outcome in enumerate(trace.outcomes, start=1):
+        where = f"task {trace.task_id}, action {number}"
+        texts = [outcome.observation, outcome.feedback, outcome.tool, outcome.argument, outcome.termination]
+        if not all(isinstance(text, str) for text in texts):
+            yield Broken(where, "observation, feedback, tool, argument and termination are not all texts")
+        if not outcome.feedback or not isinstance(outcome.done, bool):
+            yield Broken(where, f"feedback is {outcome.feedback!r} and done {outcome.done!r}")
+        if not outcome.done and (outcome.reward != 0.0 or outcome.parts or outcome.termination):
+            yield Broken(where, f"pays {outcome.reward}, {dict(outcome.parts)} before the end")
 
 
 def _payment(probe: ContractProbe) -> Complaints:
-    names = set(probe.environment.reward_parts)
-    for trace in probe.ended:
-        outcome, where = trace.outcomes[-1], f"task {trace.task_id}, action {len(trace.actions)}"
-        if lost := sorted(names - set(outcome.parts)):
-            yield Broken(where, f"the end carries no {', '.join(lost)}")
-        elif wrong := [name for name, value in outcome.parts.items() if not _finite(value)]:
-            yield Broken(where, f"{wrong[0]} is {outcome.parts[wrong[0]]!r}, not a finite number")
-        elif not _finite(outcome.reward) or not 0.0 <= outcome.reward <= 1.0:
-            yield Broken(where, f"the reward {outcome.reward!r} is not from 0 to 1")
-        elif outcome.reward != outcome.parts[MAIN_PART]:
-            yield Broken(where, f"the reward is {outcome.reward}, its {MAIN_PART} is {outcome.parts[MAIN_PART]}")
-        elif not outcome.termination:
-            yield Broken(where, "the end has no termination")
-    if not probe.ended:
-        yield Skipped("no random episode came to its own end; give more tasks, or another seed")
+    payment = payment_of(probe.environment)
+    yield from each(probe.ended, lambda trace: _paid(trace, payment))
+    for solution, trace in probe.solved:
+        yield from each([trace], partial(_solves, probe, payment, solution))
+    if not probe.ended and not probe.solved:
+        yield Skipped(
+            "no random episode came to its own end, and nothing says how one does: give the environment a method "
+            "solution(task_id), or --actions a file of actions, or --tasks a larger number"
+        )
 
 
-def _finite(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _paid(trace: PlayedEpisode, payment: Payment) -> Complaints:
+    outcome, where = trace.outcomes[-1], f"task {trace.task_id}, action {len(trace.actions)}"
+    try:
+        payment.sound(outcome.reward, outcome.parts)
+    except (TypeError, ValueError) as error:
+        yield Broken(where, str(error))
+    if not outcome.termination:
+        yield Broken(where, "the end has no termination")
+
+
+def _solves(probe: ContractProbe, payment: Payment, solution: Solution, trace: PlayedEpisode) -> Complaints:
+    """Complain of actions that do not end the episode, pay something else than they say, or play another way again."""
+    where = f"task {trace.task_id}, {solution.source}"
+    if trace.fault is not None:
+        yield Broken(where, f"action {len(trace.actions)} of {len(solution.actions)}: {trace.fault}")
+        return
+    if not trace.done:
+        yield Broken(where, f"its {counted(len(trace.actions), 'action')} do not end the episode: {_feedbacks(trace)}")
+        return
+    yield from _paid(trace, payment)
+    yield from _parted(trace, replay(probe.environment, trace))
+    with boundary("payment") as unsound:
+        reward, parts = payment.sound(trace.outcomes[-1].reward, trace.outcomes[-1].parts)
+    if unsound.fault is not None:
+        return
+    if solution.reward is None and success_of(parts, reward) < 1.0:
+        yield Broken(where, f"pays {reward:g}, which is no full success")
+    elif solution.reward is not None and not math.isclose(reward, solution.reward, abs_tol=_AS_WRITTEN):
+        yield Broken(where, f"pays {reward:g}, and {solution.reward:g} is due")
+
+
+def _feedbacks(trace: PlayedEpisode) -> str:
+    wrong = [f"action {i} {one.feedback}" for i, one in enumerate(trace.outcomes, 1) if one.feedback != EXECUTED]
+    return f"not executed are {offenders(wrong)}" if wrong else "every one was executed"
 
 
 def _terminate(probe: ContractProbe) -> Complaints:
-    for task_id, reason in ((task_id, reason) for task_id in probe.task_ids[:2] for reason in REASONS):
+    return each(probe.task_ids[:2], lambda task_id: _terminates(probe, task_id))
+
+
+def _terminates(probe: ContractProbe, task_id: str) -> Complaints:
+    zero = dict.fromkeys(probe.environment.reward_parts, 0.0)
+    for reason in REASONS:
         with session_of(probe.environment) as session:
             session.reset(task_id)
             outcome = session.terminate(reason)
         where = f"task {task_id}, terminate({reason!r})"
-        zero = dict.fromkeys(probe.environment.reward_parts, 0.0)
         if not outcome.done or outcome.termination != reason:
             yield Broken(where, f"done is {outcome.done} and termination {outcome.termination!r}")
-        elif outcome.reward != 0.0 or dict(outcome.parts) != zero:
+        if outcome.reward != 0.0 or dict(outcome.parts) != zero:
             yield Broken(where, f"pays {outcome.reward}, {dict(outcome.parts)}; every component is 0")
 
 
 def _same_reset(probe: ContractProbe) -> Complaints:
-    for task_id in probe.task_ids:
-        with session_of(probe.environment) as session:
-            one = PlayedEpisode(task_id, session.reset(task_id))
-        with session_of(probe.environment) as session:
-            yield from _parted(one, PlayedEpisode(task_id, session.reset(task_id)))
+    return each(probe.task_ids, lambda task_id: _opens_alike(probe, task_id))
+
+
+def _opens_alike(probe: ContractProbe, task_id: str) -> Complaints:
+    with session_of(probe.environment) as session:
+        one = PlayedEpisode(task_id, session.reset(task_id))
+    with session_of(probe.environment) as session:
+        yield from _parted(one, PlayedEpisode(task_id, session.reset(task_id)))
 
 
 def _same_steps(probe: ContractProbe) -> Complaints:
-    for trace in probe.traces:
-        yield from _parted(trace, replay(probe.environment, trace))
+    return each(probe.traces, lambda trace: _parted(trace, replay(probe.environment, trace)))
 
 
 def _interleaved(probe: ContractProbe) -> Complaints:
@@ -212,29 +257,32 @@ def _short_of(probe: ContractProbe, needed: int) -> Skipped | None:
     slots = slots_of(probe.environment)
     if slots is None or slots >= needed:
         return None
-    return Skipped(f"it takes {needed} episodes at once, and env.options.slots={slots}")
+    return Skipped(f"it takes {needed} episodes at once, and slots={slots} of them are open at most", optional=True)
 
 
 def _snapshot(probe: ContractProbe) -> Complaints:
     with session_of(probe.environment) as session:
         offered = [hasattr(session, name) for name in ("snapshot", "restore")]
     if not any(offered):
-        yield Skipped("it offers no snapshot and restore")
+        yield Skipped("it offers no snapshot and restore", optional=True)
         return
-    for trace in probe.traces:
-        half = len(trace.actions) // 2
-        with session_of(probe.environment) as session:
-            first = PlayedEpisode(trace.task_id, session.reset(trace.task_id))
-            for action in trace.actions[:half]:
-                first = step(session, first, action)
-            kept = session.snapshot()  # type: ignore[attr-defined]
-            second = first
-            for action in trace.actions[half:]:
-                first = step(session, first, action)
-            session.restore(kept)  # type: ignore[attr-defined]
-            for action in trace.actions[half:]:
-                second = step(session, second, action)
-        yield from _parted(first, second)
+    yield from each(probe.traces, lambda trace: _restores(probe, trace))
+
+
+def _restores(probe: ContractProbe, trace: PlayedEpisode) -> Complaints:
+    half = len(trace.actions) // 2
+    with session_of(probe.environment) as session:
+        first = PlayedEpisode(trace.task_id, session.reset(trace.task_id))
+        for action in trace.actions[:half]:
+            first = step(session, first, action)
+        kept = session.snapshot()  # type: ignore[attr-defined]
+        second = first
+        for action in trace.actions[half:]:
+            first = step(session, first, action)
+        session.restore(kept)  # type: ignore[attr-defined]
+        for action in trace.actions[half:]:
+            second = step(session, second, action)
+    yield from _parted(first, second)
 
 
 def _parted(one: PlayedEpisode, other: PlayedEpisode) -> Complaints:
@@ -269,7 +317,7 @@ RULES = (
     Rule(
         "unnamed",
         "no request and no persona, of all tasks, shows a product id or has an identifier field",
-        "drop identifier fields such as 用户ID from personas, and tasks whose request names a product by its id",
+        "drop identifier fields such as 用户ID from personas, and tasks whose request names what is wanted by its id",
         _unnamed,
         ("opening", "private_text"),
     ),
@@ -282,10 +330,11 @@ RULES = (
     ),
     Rule(
         "payment",
-        "the end carries every reward part, all finite, and the reward, from 0 to 1, is r_strict",
-        "fill parts with every name of reward_parts and set reward to parts['r_strict']",
+        "the end carries every reward part, all in the reward range; the reward is r_strict, and solutions succeed",
+        "fill parts with every name of reward_parts, set reward to parts['r_strict'], and state a reward_range that "
+        "holds both",
         _payment,
-        ("running",),
+        ("opening",),
     ),
     Rule(
         "terminate",

@@ -136,9 +136,14 @@ def random_rollout(environment: Environment, task_id: str, seed: int, limit: int
 
 def replay(environment: Environment, trace: PlayedEpisode) -> PlayedEpisode:
     """Play the actions of an episode again, in a new session."""
+    return play_actions(environment, trace.task_id, trace.actions)
+
+
+def play_actions(environment: Environment, task_id: str, actions: Sequence[str]) -> PlayedEpisode:
+    """Play given actions, until one of them raises."""
     with session_of(environment) as session:
-        again = PlayedEpisode(trace.task_id, session.reset(trace.task_id))
-        for action in trace.actions:
+        again = PlayedEpisode(task_id, session.reset(task_id))
+        for action in actions:
             again = step(session, again, action)
             if again.fault is not None:
                 break
@@ -149,7 +154,10 @@ def step(session: Session, trace: PlayedEpisode, action: str) -> PlayedEpisode:
     """Send one action and return the trace with what it led to, a raised exception included."""
     outcomes = trace.outcomes
     with boundary("step") as crossing:
-        outcomes = (*outcomes, session.step(action))
+        outcome = session.step(action)
+        if not isinstance(outcome, Outcome):
+            raise TypeError(f"it returned a {type(outcome).__name__}, not an Outcome")
+        outcomes = (*outcomes, outcome)
     return PlayedEpisode(trace.task_id, trace.opening, (*trace.actions, action), outcomes, crossing.fault)
 
 

@@ -9,7 +9,7 @@ from intraskill.environments.contract.play import session_of
 from intraskill.environments.contract.rule import Broken, Complaints, ContractProbe, Rule, Skipped
 from intraskill.environments.protocol import OPTIONAL, boundary, offered
 from intraskill.method.errors import ConfigError, SplitError
-from intraskill.method.gate.pairs import MAIN_PART
+from intraskill.method.rewards import MAIN_PART
 from intraskill.method.tasks import SPLITS, Split, Task
 
 _JSON_TYPES = {"string", "integer", "number", "boolean", "array", "object", "null"}

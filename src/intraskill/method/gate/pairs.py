@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 
 from intraskill.method.errors import PairingError, offenders
 from intraskill.method.gate.designs import Masks
+from intraskill.method.rewards import MAIN_PART as MAIN_PART
 from intraskill.method.skill.skill import ChunkId, Visible
 
 Vector = NDArray[np.float64]
 Parts = Mapping[str, Vector]
-MAIN_PART = "r_strict"
 VALIDATION_SPLIT = "skill_validation"
 
 
