@@ -21,6 +21,23 @@ from intraskill.method.leakage.text import tokens as tokens
 from intraskill.method.skill.likeness import repeats
 from intraskill.method.skill.skill import Chunk, ChunkId, Skill
 
+REMEDIES = {
+    "product_id": "describe the product by what matters for the task",
+    "task_id": "say for which kind of task it holds",
+    "private_field": "say what the agent can see",
+    "control_text": "a policy may take it for a command or a turn of its chat; say it in a sentence",
+    "markup": "a policy may take it for markup of its chat; plain sentences or a list say the same",
+    "link": "no policy can open it; write down what stands there",
+    "chunk_id": "name the other chunk by its title",
+    "repetition": "say it once",
+    "encoded_text": "write it in words",
+    "invisible_text": "delete these characters",
+    "mixed_script": "type the word anew with one alphabet",
+    "size": "split it, or raise leak_filter.max_chars",
+    "copy": "keep one of the two",
+    "goal_price": "a price of a task's goal; say how to find the price",
+}
+"""Rule → what a person can do about a text that breaks it and gives no answer away."""
 _HEADING_MARK = re.compile(r"(?m)^ {0,3}#+[ \t]*")
 
 
@@ -126,6 +143,28 @@ class LeakFilter:
         for chunk in skill.chunks:
             others = [other for other in skill.chunks if other.id != chunk.id]
             yield from ((f"chunk {chunk.title!r}", rejection) for rejection in self.inspect(chunk, others))
+
+    def leaks(self, text: str) -> tuple[Rejection, ...]:
+        """Return only what gives an answer away: ids, and words of the private texts of the environment.
+
+        A person may write whatever else they want: a machine's habits are what the other rules are for.
+        """
+        return _first_of_each(self._leaks(Reading(text)))
+
+    def inspect_person(self, skill: Skill) -> tuple[list[str], list[str]]:
+        """Return what a person's own skill gives away, and what else a policy may stumble over, place and rule first."""
+        texts = {"the preamble": skill.preamble} | {
+            f"chunk {chunk.title!r}": f"{chunk.title}\n{chunk.body}" for chunk in skill.chunks
+        }
+        leaked = {where: self.leaks(text) for where, text in texts.items()}
+        refused = [f"{where}, {rejection}" for where, found in leaked.items() for rejection in found]
+        rules = {(where, rejection.rule) for where, found in leaked.items() for rejection in found}
+        remarks = [
+            f"{where}, {rejection}: kept as you wrote it; {REMEDIES.get(rejection.rule, 'reword it')}"
+            for where, rejection in self.inspect_skill(skill)
+            if (where, rejection.rule) not in rules
+        ]
+        return refused, remarks
 
     def _violations(self, reading: Reading) -> Iterator[tuple[str, str]]:
         if len(reading.raw) > self.limits.max_chars:
