@@ -1,6 +1,6 @@
 """Skills from elsewhere, as a draft for the gate: every part becomes a chunk or is listed with the reason why not.
 
-A text from outside has no privilege: each chunk, and the preamble, passes the leak filter as a proposal would.
+A text from outside may speak as its author likes, but neither give an answer away nor command the policy.
 """
 
 import json
@@ -394,10 +394,11 @@ def _screened(kind: str, preamble: str, reading: ImportReading, leak_filter: Lea
         else:
             kept.append(chunk)
     skill = Skill(preamble, tuple(kept))
-    if rejections := leak_filter.inspect_preamble(skill):
-        skipped.append(("the preamble", "; ".join(map(str, rejections))))
+    leaks, _ = leak_filter.inspect_persons(Skill(preamble))
+    if refused := (*leaks, *map(str, leak_filter.commands(preamble))):
+        skipped.append(("the preamble", "; ".join(refused)))
         skill = replace(skill, preamble="")
-    imported = Imported(kind, skill, parts, skipped)
+    imported = Imported(kind, skill, parts, skipped, list(leak_filter.inspect_persons(skill)[1]))
     imported.notes += [_unknown_words("file", reading.unknown)] if reading.unknown else []
     return imported
 
@@ -410,8 +411,9 @@ def _checked(title: str, body: str, kept: Sequence[Chunk], leak_filter: LeakFilt
         return None, f"structure: {error}"
     if twin := next((other for other in kept if other.id == chunk.id), None):
         return None, f"the same text as {twin.title!r}"
-    if rejections := leak_filter.inspect_edit((chunk,), Skill("", tuple(kept))):
-        return None, "; ".join(map(str, rejections))
+    leaks, _ = leak_filter.inspect_persons_edit((chunk,), Skill("", tuple(kept)))
+    if refused := (*leaks, *leak_filter.commands(f"{chunk.title}\n{chunk.body}")):
+        return None, "; ".join(map(str, refused))
     return chunk, ""
 
 

@@ -66,7 +66,7 @@ def screened_draft(run: Run) -> Skill:
         SkillFormatError: naming place, rule and span.
     """
     draft = draft_of(run.config, run.monitor.say)
-    refused, remarks = run.leak_filter.inspect_person(draft)
+    refused, remarks = run.leak_filter.inspect_persons(draft)
     if refused:
         raise SkillFormatError(
             f"the leak filter refuses coldstart.draft={run.config.coldstart.draft} for {offenders(refused)}; "

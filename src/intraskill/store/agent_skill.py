@@ -127,24 +127,32 @@ class Reading:
         if self.others:
             beside = counted(len(self.others), "file")
             lines.append(
-                f"{self.where}: {beside} beside it, {offenders(self.others, 9)}; no policy sees them. Put into the skill "
-                "what it must know"
+                f"{self.where}: {beside} beside it, {offenders(self.others, 9)}; no policy sees them. Put into the "
+                "skill what it must know"
             )
         return lines
 
     @property
-    def skill(self) -> Skill:
-        """The skill: a chunk per section that has text.
+    def parsed(self) -> Skill:
+        """A chunk per section that has text, and maybe none.
 
         Raises:
-            SkillFormatError: for a document without any chunk, since a skill that shows nothing is no treatment; and
-                for two chunks with the same text.
+            SkillFormatError: for two chunks with the same text.
         """
         parts = (Chunk(section.title, section.body) for section in self.sections if section.body)
         try:
-            skill = self.stored or Skill(self.preamble, tuple(parts))
+            return self.stored or Skill(self.preamble, tuple(parts))
         except SkillFormatError as error:
             raise SkillFormatError(f"{self.where}: {error}") from error
+
+    @property
+    def skill(self) -> Skill:
+        """The skill that is parsed.
+
+        Raises:
+            SkillFormatError: also for a document without any chunk: a skill that shows nothing is no treatment.
+        """
+        skill = self.parsed
         if not skill.chunks:
             raise SkillFormatError(
                 f"{self.where} holds no chunk, so it would show nothing. A chunk is a section with a heading (#, ## or "
@@ -175,10 +183,18 @@ def read_document(text: str, where: str) -> Reading:
         kept.append(Section(section.level, section.title, body))
     if unclosed:
         notes.append(
-            f"{where}: a code fence is never closed, {offenders(unclosed)}; it ends with the section, and headings in it "
-            "are text. Close it where the code ends"
+            f"{where}: a code fence is never closed, {offenders(unclosed)}; it ends with the section, and headings in "
+            "it are text. Close it where the code ends"
         )
-    return Reading(where, document.front, document.body, preamble, tuple(kept), tuple(notes), stored=_stored(document.body, sections))
+    return Reading(
+        where,
+        document.front,
+        document.body,
+        preamble,
+        tuple(kept),
+        tuple(notes),
+        stored=_stored(document.body, sections),
+    )
 
 
 def _stored(body: str, sections: tuple[Section, ...]) -> Skill | None:
@@ -278,7 +294,9 @@ def read_export(at: Path | Bundle) -> tuple[Skill, dict[str, Any]]:
     try:
         moved = {row["id"]: row["file"] for row in side["chunks"] if row["file"] != SKILL_FILE}
     except (KeyError, TypeError) as error:
-        raise ArtifactError(f"{bundle.where(CHUNKS_FILE)} does not list chunks with id and file; export again") from error
+        raise ArtifactError(
+            f"{bundle.where(CHUNKS_FILE)} does not list chunks with id and file; export again"
+        ) from error
     if astray := [path for key, path in moved.items() if path != reference(key) or "/" in key or "\\" in key]:
         raise ArtifactError(
             f"{bundle.where(CHUNKS_FILE)} names files outside references/, {offenders(astray)}; export again"

@@ -1,7 +1,7 @@
-"""Files that a person hands in: from bytes to text, or one sentence on why a file cannot be used and what to do.
+r"""Files that a person hands in: from bytes to text, or one sentence on why a file cannot be used and what to do.
 
-A byte-order mark is taken off, line ends become ``\\n``, and a gzipped file is unpacked. Files of this project itself are
-read by `intraskill.store.run_directory`.
+A byte-order mark is taken off, line ends become ``\n``, and a gzipped file is unpacked. Files of this project itself
+are read by `intraskill.store.run_directory`.
 """
 
 import codecs
@@ -64,7 +64,7 @@ def read_user_bytes(path: Path, *, where: str = "", most: int = MOST_TEXT) -> by
             raise _unusable(where, next((why for test, why in _KINDS if test(mode)), "it is no file; give one"))
         with path.open("rb") as stream:
             data = stream.read(most + 1)
-        if data.startswith(_GZIP):
+        if len(data) <= most and data.startswith(_GZIP):
             with gzip.GzipFile(fileobj=io.BytesIO(data)) as packed:
                 data = packed.read(most + 1)
     except (EOFError, zlib.error) as error:
