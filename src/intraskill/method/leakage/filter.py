@@ -146,10 +146,11 @@ class LeakFilter:
 
     def inspect_persons(self, skill: Skill) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return what a person's skill gives away, and what else a policy may stumble over; place and rule first."""
-        refused = [f"{where}, {leak}" for where, text in _texts_of(skill) for leak in self._given_away(text)]
-        leaking = {(where, leak.rule) for where, text in _texts_of(skill) for leak in self._given_away(text)}
-        rest = [found for found in self.inspect_skill(skill) if (found[0], found[1].rule) not in leaking]
-        return tuple(refused), tuple(f"{where}, {_kept(rejection)}" for where, rejection in rest)
+        leaks = [(where, leak) for where, text in _texts_of(skill) for leak in self._given_away(text)]
+        known = {(where, leak.rule) for where, leak in leaks}
+        rest = [(where, broken) for where, broken in self.inspect_skill(skill) if (where, broken.rule) not in known]
+        refused = tuple(f"{where}, {leak}" for where, leak in leaks)
+        return refused, tuple(f"{where}, {_kept(broken)}" for where, broken in rest)
 
     def inspect_persons_edit(
         self, chunks: Sequence[Chunk], skill: Skill, without: Iterable[ChunkId] = (), beside: Sequence[Chunk] = ()
