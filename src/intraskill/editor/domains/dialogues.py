@@ -23,7 +23,7 @@ from intraskill.method.errors import ArtifactError, ConfigError, offenders
 from intraskill.method.randomness import content_hash
 from intraskill.store.artifacts import ATTEMPTS
 from intraskill.store.run_directory import file_hash
-from intraskill.store.user_files import read_user_json, read_user_text
+from intraskill.store.user_files import read_user_text
 
 WHERE = "editor.options"
 KNOWN: dict[str, Any] = SPLIT | {
@@ -174,7 +174,10 @@ def _judge(options: Mapping[str, Any], root: Path, tasks: tuple[DialogueTask, ..
 
 
 def _database(path: Path) -> Database:
-    value = read_user_json(path)
+    try:
+        value = json.loads(read_user_text(path))
+    except ValueError as error:
+        raise ArtifactError(f"{path} is no JSON ({error}); correct it") from error
     if not isinstance(value, dict):
         raise ArtifactError(f"{path} must hold one JSON object, got {type(value).__name__}")
     return value
