@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from intraskill.method.errors import ArtifactError, IntraSkillError, SkillFormatError
+from intraskill.report.skill_source import skill_source
 from intraskill.store import bundles
 from intraskill.store.agent_skill import read_skill
 from intraskill.store.user_files import read_user_bytes, read_user_text
@@ -85,8 +86,9 @@ def test_what_is_no_file_is_named_at_once(tmp_path: Path) -> None:
             read_user_text(tmp_path / name)
     with pytest.raises(ArtifactError, match="it is a device"):
         read_user_text(Path("/dev/zero"))
-    with pytest.raises(ArtifactError, match="it is a pipe"):
-        read_skill(tmp_path / "pipe")
+    for read in (read_skill, lambda path: skill_source(str(path))):
+        with pytest.raises(ArtifactError, match="it is a pipe"):
+            read(tmp_path / "pipe")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

@@ -41,8 +41,9 @@ def skill_source(name: str) -> SkillSource:
         SkillFormatError: for a file that is no skill.
     """
     path = Path(name)
-    if path.is_file():
-        return SkillSource(name, skill_file(name), read_reading(path).parsed)
+    if path.exists() and not path.is_dir():
+        skill = read_reading(path).parsed
+        return SkillSource(name, skill_file(name), skill)
     if path.is_dir() and not PLAN.exists(path) and not path.name.startswith("round_") and bundle_of(path).skill_file:
         return SkillSource(name, path, read_reading(path).parsed)
     root, at, key = (name, "", "") if path.exists() else name.rpartition("@")

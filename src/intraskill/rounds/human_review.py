@@ -269,7 +269,8 @@ def _answers(
             lambda: ask_in_terminal(path, asked, input),
         )
     given = [answer for answer in answers.values() if answer is not None]
-    _check(run.leak_filter, path, skill, proposals, {answer.edit_id: answer for answer in given})
+    for remark in _check(run.leak_filter, path, skill, proposals, {answer.edit_id: answer for answer in given}):
+        run.monitor.say(f"{directory.name}: {remark}")
     return PersonsReview(tuple(given))
 
 
@@ -283,9 +284,10 @@ def _check(
     skill: Skill,
     proposals: Sequence[Proposal],
     answers: Mapping[str, ReviewAnswer],
-) -> None:
-    """Refuse edited texts that the leak filter would not let in, or that contradict the skill or one another."""
+) -> list[str]:
+    """Refuse edited texts that give an answer away, or contradict the skill or one another; return what else to say."""
     edits: list[Edit] = []
+    remarks: list[str] = []
     going_on = {p.to_edit().id: p.chunks for p in proposals}
     going_on |= {name: answer.chunks for name, answer in answers.items() if answer.word != "yes"}
     for proposal in proposals:
@@ -294,7 +296,8 @@ def _check(
             continue
         if answer is not None and answer.word == "edit":
             beside = [chunk for name, chunks in going_on.items() if name != answer.edit_id for chunk in chunks]
-            found, _ = leak_filter.inspect_persons_edit(answer.chunks, skill, proposal.targets, beside)
+            found, kept = leak_filter.inspect_persons_edit(answer.chunks, skill, proposal.targets, beside)
+            remarks += kept
             if found:
                 raise ConfigError(
                     f"{path}: the leak filter refuses your text of {answer.edit_id} for {offenders(found)}; change it"
@@ -304,6 +307,7 @@ def _check(
             check_edits(skill, edits)
         except EditError as error:
             raise ConfigError(f"{path}: your text of {proposal.to_edit().id} does not fit: {error}") from error
+    return remarks
 
 
 def readable(round_name: str, skill: Skill, proposals: Sequence[Proposal]) -> str:
