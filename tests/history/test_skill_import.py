@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from intraskill.history.imports import import_skill, report_json
 from intraskill.method.errors import ArtifactError, SkillFormatError
 from intraskill.method.leakage.filter import LeakFilter, Secrets
-from intraskill.method.skill.skill import parse_skill, split_sections
+from intraskill.method.skill.skill import parse_skill
+from intraskill.store.sections import split_sections
 
 SAMPLES = Path(__file__).parents[1] / "skill_samples"
 
@@ -147,10 +148,11 @@ def test_a_document_without_headings_is_one_chunk(tmp_path):
     assert [chunk.body for chunk in found.skill.chunks] == ["Look twice.\n\nThen buy."]
 
 
-def test_an_open_fence_costs_one_chunk_and_not_the_document(tmp_path):
+def test_an_open_fence_is_closed_with_a_note_and_its_text_is_kept(tmp_path):
     (tmp_path / "SKILL.md").write_text("## A\nWait.\n## B\n```\nnever closed\n## C\nstill inside\n")
     found = import_skill(tmp_path, LeakFilter())
-    assert titles(found) == ["A"] and reasons(found)["'B' in SKILL.md"].startswith("structure: ")
+    assert titles(found) == ["A", "B"] and found.skill.chunks[1].body == "```\nnever closed\n## C\nstill inside\n```"
+    assert any("code fence is never closed, 1: section 'B'" in note for note in found.notes)
 
 
 def test_files_beside_a_skill_that_are_not_read_are_named(tmp_path):

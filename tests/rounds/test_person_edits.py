@@ -97,6 +97,19 @@ def test_the_leak_filter_reads_a_persons_text_too(root):
     assert LEAK.id not in read_json(root / "round_001" / "masks.json")["chunks"]
 
 
+def test_what_no_rule_of_leaks_forbids_is_tested_as_the_person_saved_it_with_a_note(root):
+    own = Chunk(
+        "Mine", "Read https://example.org/rules first.\n\n#### In code\n\n```\nstep\n```\n" + "more words " * 150 + "."
+    )
+    text = Skill("", (*skill_of(root / "round_000").chunks, own)).to_markdown()
+    (root / NEXT_SKILL).write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
+    notes = Notes()
+    run(planted_config(root), notes)
+    assert own.id in read_json(root / "round_001" / "masks.json")["chunks"]
+    for rule in ("size", "link", "markup"):
+        assert any(f"chunk 'Mine', {rule}: " in line and "kept as you wrote it; " in line for line in notes.lines)
+
+
 @pytest.mark.parametrize("text", ["### \n\nno title\n", "### No text\n", "\udcff"])
 def test_a_file_that_is_no_skill_stays_where_it_is_and_the_run_goes_on(root, text):
     (root / NEXT_SKILL).write_bytes(text.encode("utf-8", "surrogateescape"))

@@ -1,6 +1,7 @@
 """The Agent Skills folder: each rule of the front matter, the budget of the body, and the way back."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -8,7 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from intraskill.history.imports import import_skill
 from intraskill.method.errors import ArtifactError, SkillFormatError
+from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.skill.agent_skill import (
     MAX_LINES,
     MAX_TOKENS,
@@ -23,7 +26,7 @@ from intraskill.method.skill.agent_skill import (
     skill_name,
 )
 from intraskill.method.skill.skill import Chunk, Skill
-from intraskill.store.agent_skill import CHUNKS_FILE, CHUNKS_FORMAT, is_export, read_export, split_document
+from intraskill.store.agent_skill import CHUNKS_FILE, CHUNKS_FORMAT, is_export, read_export, read_skill, split_document
 
 GOOD = {"name": "shopping-skill", "description": "Buys things. Use when a list is long.", "metadata": {"round": "3"}}
 FOLDER = "shopping-skill"
@@ -165,6 +168,23 @@ def test_a_long_body_moves_its_largest_chunks_into_references(tmp_path):
     (folder / reference(large.id)).unlink()
     with pytest.raises(SkillFormatError, match="missing, 1: references/large"):
         read_export(folder)
+
+
+def test_an_export_given_as_a_skill_is_whole_and_its_front_matter_is_no_text_of_it(tmp_path):
+    large = Chunk("Large", "Applies when: much is asked.\n#### kept\n" + "word " * 2600 + "end")
+    skill = Skill("# A skill", (Chunk("Small", "Do little.\n\nTitle\n---\nmore"), large))
+    folder = write_folder(tmp_path / FOLDER, skill)
+    shutil.make_archive(str(tmp_path / "plain"), "zip", folder)
+    shutil.make_archive(str(tmp_path / "within"), "zip", tmp_path, FOLDER)
+    windows = shutil.copytree(folder, tmp_path / "windows")
+    for file in windows.rglob("*.*"):
+        file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes().replace(b"\n", b"\r\n"))
+    for path in (folder, folder / "SKILL.md", windows, tmp_path / "plain.zip", tmp_path / "within.zip"):
+        said = []
+        again = read_skill(path, said.append)
+        assert again == skill and again.hash == skill.hash and said == []
+        assert "description" not in again.render() and skill.hash not in again.render()
+        assert import_skill(path, LeakFilter()).skill == skill
 
 
 def test_a_body_is_cut_by_lines_as_well_as_by_tokens():

@@ -350,6 +350,7 @@ def _stats(arguments: argparse.Namespace, config: Config) -> int:
 def _keep_manifest(path: Path, environment: Environment) -> None:
     from intraskill.environments.shopworld.splits import check_manifest
     from intraskill.environments.shopworld.world import Shop
+    from intraskill.store.user_files import read_user_json
 
     if not isinstance(environment, Shop):
         raise ConfigError(f"--manifest={path}: only a shop of this process has a manifest; leave the option out")
@@ -357,8 +358,8 @@ def _keep_manifest(path: Path, environment: Environment) -> None:
         if not path.exists():
             path.write_text(json.dumps(environment.manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
             return
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        found = read_user_json(path, where=f"--manifest={path}")
+    except OSError as error:
         raise ArtifactError(f"--manifest={path} is neither a manifest nor a place for one ({error})") from error
     check_manifest(found if isinstance(found, dict) else {}, environment.manifest)
 

@@ -11,7 +11,7 @@ from intraskill.method.leakage.filter import Secrets
 from intraskill.method.randomness import content_hash
 from intraskill.method.skill.skill import Skill
 from intraskill.proposers.trajectories import read_trajectories
-from intraskill.store.run_directory import read_text
+from intraskill.store.user_files import read_user_text
 
 DOCUMENTS, TRAJECTORIES = (".md", ".txt"), ".jsonl"
 
@@ -78,7 +78,7 @@ def file_workbench(paths: Sequence[Path], skill: Skill, limits: EvidenceLimits) 
         if not path.is_file() or path.suffix not in (*DOCUMENTS, TRAJECTORIES):
             raise ConfigError(f"{path} is no evidence; give documents (.md, .txt) or trajectories (.jsonl) that exist")
         if path.suffix in DOCUMENTS:
-            units += document_units(path.name, read_text(path), limits)
+            units += document_units(path.name, read_user_text(path), limits)
         else:
             rollouts = read_trajectories(path)
             units += [unit for rollout in rollouts if (unit := experience_unit(rollout, limits)) is not None]

@@ -22,7 +22,8 @@ from intraskill.method.leakage.filter import LeakFilter, Secrets
 from intraskill.method.randomness import shuffled
 from intraskill.rl.start import policy_directory
 from intraskill.store.json_rows import each_row, object_of
-from intraskill.store.run_directory import read_text, write_jsonl
+from intraskill.store.run_directory import write_jsonl
+from intraskill.store.user_files import MOST_ROWS, read_user_text
 
 Pair = tuple[str, str]
 """A user prompt and the answer to it."""
@@ -109,7 +110,7 @@ def read_traces(path: Path) -> list[Pair]:
     Raises:
         ArtifactError: naming the lines that are no traces, or when there is none.
     """
-    pairs, wrong = each_row(read_text(path), _pair)
+    pairs, wrong = each_row(read_user_text(path, most=MOST_ROWS), _pair)
     if wrong:
         raise ArtifactError(f"{path} holds lines that are no traces, {offenders(wrong)}; correct or remove them")
     if not pairs:

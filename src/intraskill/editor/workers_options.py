@@ -14,7 +14,7 @@ from intraskill.llm.endpoint import endpoint_of
 from intraskill.method.errors import ArtifactError, ConfigError, offenders
 from intraskill.proposers.schema import LANGUAGES, prompt_text
 from intraskill.store.json_rows import each_row, object_of
-from intraskill.store.run_directory import read_text
+from intraskill.store.user_files import MOST_ROWS, read_user_text
 
 T = TypeVar("T")
 _OF_ANALYSTS = {
@@ -108,7 +108,7 @@ def read_rows(path: Path, read: Callable[[dict[str, Any]], T], name: Callable[[T
             raise ValueError(f"the id {name(made)!r} stands twice")
         found[name(made)] = made
 
-    refuse(path, each_row(read_text(path), keep)[1])
+    refuse(path, each_row(read_user_text(path, most=MOST_ROWS), keep)[1])
     if not found:
         raise ArtifactError(f"{path} holds no row; give at least one")
     return found

@@ -1,21 +1,22 @@
 """Skills from elsewhere, as a draft for the gate: every part becomes a chunk or is listed with the reason why not.
 
-A text from outside has no privilege: each chunk, and the preamble, passes the leak filter as a proposal would.
+A text from outside may speak as its author likes, but neither give an answer away nor command the policy.
 """
 
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from intraskill.method.errors import ArtifactError, SkillFormatError, counted
 from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.skill.agent_skill import SKILL_FILE
-from intraskill.method.skill.skill import Chunk, Skill, split_sections
-from intraskill.store.agent_skill import is_export, read_document, read_export
-from intraskill.store.run_directory import read_json, read_text
+from intraskill.method.skill.skill import Chunk, Skill
+from intraskill.store.agent_skill import Reading, read_document, read_reading
+from intraskill.store.bundles import ARCHIVES, Bundle, bundle_of
+from intraskill.store.user_files import read_user_json
 
 TITLES = ("title", "name", "skill_name")
 CONDITIONS = ("when_to_apply", "applies_when", "when_to_use", "when", "condition", "trigger")
@@ -233,7 +234,7 @@ def _words(text: str) -> str:
 
 
 _FRONT_KEYS = ("name", "description", "license", "compatibility", "allowed-tools", "metadata")
-_ACCEPTED = "a SKILL.md, a folder that holds one, or a JSON skill bank or patch list"
+_ACCEPTED = "a SKILL.md, a folder or archive (.skill, .zip) that holds one, or a JSON skill bank or patch list"
 
 
 @dataclass
@@ -265,8 +266,8 @@ def import_skill(source: Path, leak_filter: LeakFilter) -> Imported:
     """Read a skill from elsewhere.
 
     Args:
-        source: a ``SKILL.md`` or another Markdown file, an Agent Skills folder (of this project, of a Trace2Skill
-            pipeline, or plain), or a JSON file.
+        source: a ``SKILL.md`` or another Markdown file, an Agent Skills folder or archive (of this project, of a
+            Trace2Skill pipeline, or plain), or a JSON file.
         leak_filter: what no chunk may hold.
 
     Raises:
@@ -274,21 +275,22 @@ def import_skill(source: Path, leak_filter: LeakFilter) -> Imported:
         SkillFormatError: for a broken front matter.
     """
     path = _located(source)
-    if path.is_dir():
-        return _export(path, leak_filter) if is_export(path) else _folder(path, leak_filter)
     if path.suffix.lower() == ".json":
-        data = read_json(path)
+        data = read_user_json(path)
         reading = _read_patches(data, None) if _is_patch_list(data) else _read_bank(data)
         return _screened("patch list" if _is_patch_list(data) else "skill bank", "", reading, leak_filter)
-    return _folder(path.parent, leak_filter, path)
+    document = read_reading(path)
+    if document.side is not None:
+        return _export(document, document.side, leak_filter)
+    return _document(path, document, leak_filter)
 
 
 def _located(source: Path) -> Path:
-    """Return the folder of a ``SKILL.md``, the Markdown file or the JSON file that ``source`` names."""
-    if source.is_file() and source.suffix.lower() in (".md", ".markdown", ".json"):
+    """Return the folder of a ``SKILL.md``, the archive, the Markdown file or the JSON file that ``source`` names."""
+    if source.is_file() and source.suffix.lower() in (".md", ".markdown", ".json", *ARCHIVES):
         return source.parent if source.name == SKILL_FILE else source
     if source.is_dir():
-        if (source / SKILL_FILE).is_file():
+        if bundle_of(source).skill_file:
             return source
         for found in (sorted(source.glob(f"*/{SKILL_FILE}")), sorted(source.glob("*.json"))):
             if len(found) == 1:
@@ -296,9 +298,9 @@ def _located(source: Path) -> Path:
     raise ArtifactError(f"{source} is no skill that can be imported; give {_ACCEPTED}")
 
 
-def _export(folder: Path, leak_filter: LeakFilter) -> Imported:
+def _export(document: Reading, side: Mapping[str, Any], leak_filter: LeakFilter) -> Imported:
     """Import an export of this project: the skill itself, unless someone edited the files since."""
-    skill, side = read_export(folder)
+    skill = document.skill
     raws = [Raw(chunk.title, chunk.body, "export") for chunk in skill.chunks]
     found = _screened("export of intraskill", skill.preamble, ImportReading(raws), leak_filter)
     before, now = {row["id"] for row in side["chunks"]}, set(skill.ids)
@@ -312,40 +314,55 @@ def _export(folder: Path, leak_filter: LeakFilter) -> Imported:
     return found
 
 
-def _folder(folder: Path, leak_filter: LeakFilter, file: Path | None = None) -> Imported:
+def _document(path: Path, document: Reading, leak_filter: LeakFilter) -> Imported:
     """Import any Markdown skill; beside a ``SKILL.md`` also its references, read with the patches it came from."""
-    document = read_document(file or folder / SKILL_FILE)
-    preamble, sections = split_sections(document.body)
-    name = str(document.front.get("name") or folder.name)
-    if not sections and preamble:
+    preamble, name = document.preamble, str(document.front.get("name") or path.stem)
+    raws = [Raw(section.title, section.body, "SKILL.md") for section in document.sections]
+    if not raws and preamble:
         preamble, raws = "", [Raw(name, preamble, "the whole body")]
-    else:
-        raws = [Raw(section.title, section.body, "SKILL.md") for section in sections]
-    references = [] if file else sorted((folder / "references").glob("*.md"))
-    for path in references:
-        raws += _reference(path)
-    patches = [] if file else [path for path in sorted(folder.glob("*.json")) if _is_patch_list(read_json(path))]
+    bundle = bundle_of(path) if document.others else Bundle(path, (), lambda _: b"")
+    names = [PurePosixPath(name) for name in document.others]
+    references = {
+        str(name): read_document(bundle.text(str(name)), bundle.where(str(name)))
+        for name in names
+        if name.parts[:-1] == ("references",) and name.suffix == ".md"
+    }
+    patches = {
+        str(name): data
+        for name in names
+        if len(name.parts) == 1 and name.suffix == ".json" and _is_patch_list(data := _json(bundle, str(name)))
+    }
+    for origin, reference in references.items():
+        raws += _reference(origin, reference)
     reading = ImportReading(raws)
-    whole = "\n".join([document.body, *map(read_text, references)])
-    for path in patches:
-        found = _read_patches(read_json(path), whole)
-        reading.skipped += [(f"{path.name}, {what}", why) for what, why in found.skipped]
+    whole = "\n".join([document.body, *(reference.body for reference in references.values())])
+    for patch_file, data in patches.items():
+        found = _read_patches(data, whole)
+        reading.skipped += [(f"{patch_file}, {what}", why) for what, why in found.skipped]
         reading.unknown.update(found.unknown)
     kind = "Trace2Skill output" if patches else "Agent Skills folder" if document.front else "Markdown document"
     imported = _screened(kind, preamble, reading, leak_filter)
+    imported.notes += [note for read in (document, *references.values()) for note in read.notes]
     imported.notes += _front_notes(document.front)
-    imported.notes += [] if file else _others(folder, {*references, *patches, folder / SKILL_FILE})
+    if unread := [name for name in document.others if name not in {*references, *patches}]:
+        imported.notes.append(f"Files that were not read, {len(unread)}: {', '.join(unread[:10])}.")
     return imported
 
 
-def _reference(path: Path) -> list[Raw]:
-    preamble, sections = split_sections(read_document(path).body)
-    origin = f"references/{path.name}"
-    head = preamble.removeprefix("# ").partition("\n")
-    titled = preamble.startswith("# ")
-    title, text = (head[0], head[2].strip()) if titled else (path.stem.replace("-", " "), preamble)
+def _json(bundle: Bundle, name: str) -> Any:
+    try:
+        return json.loads(bundle.text(name))
+    except (ValueError, RecursionError):
+        return None  # it is listed among the files that were not read
+
+
+def _reference(origin: str, document: Reading) -> list[Raw]:
+    head = document.preamble.removeprefix("# ").partition("\n")
+    titled = document.preamble.startswith("# ")
+    stem = PurePosixPath(origin).stem.replace("-", " ")
+    title, text = (head[0], head[2].strip()) if titled else (stem, document.preamble)
     own = [Raw(title, text, origin)] if text else []
-    return own + [Raw(section.title, section.body, origin) for section in sections]
+    return own + [Raw(section.title, section.body, origin) for section in document.sections]
 
 
 def _front_notes(front: dict[str, Any]) -> list[str]:
@@ -355,11 +372,6 @@ def _front_notes(front: dict[str, Any]) -> list[str]:
     if unknown := Counter(key for key in front if key not in _FRONT_KEYS):
         notes.append(_unknown_words("front matter", unknown))
     return notes
-
-
-def _others(folder: Path, read: set[Path]) -> list[str]:
-    names = [str(p.relative_to(folder)) for p in sorted(folder.rglob("*")) if p.is_file() and p not in read]
-    return [f"Files that were not read, {len(names)}: {', '.join(names[:10])}."] if names else []
 
 
 def _unknown_words(where: str, unknown: Counter[str]) -> str:
@@ -382,10 +394,11 @@ def _screened(kind: str, preamble: str, reading: ImportReading, leak_filter: Lea
         else:
             kept.append(chunk)
     skill = Skill(preamble, tuple(kept))
-    if rejections := leak_filter.inspect_preamble(skill):
-        skipped.append(("the preamble", "; ".join(map(str, rejections))))
+    leaks, _ = leak_filter.inspect_persons(Skill(preamble))
+    if refused := (*leaks, *map(str, leak_filter.commands(preamble))):
+        skipped.append(("the preamble", "; ".join(refused)))
         skill = replace(skill, preamble="")
-    imported = Imported(kind, skill, parts, skipped)
+    imported = Imported(kind, skill, parts, skipped, list(leak_filter.inspect_persons(skill)[1]))
     imported.notes += [_unknown_words("file", reading.unknown)] if reading.unknown else []
     return imported
 
@@ -398,8 +411,9 @@ def _checked(title: str, body: str, kept: Sequence[Chunk], leak_filter: LeakFilt
         return None, f"structure: {error}"
     if twin := next((other for other in kept if other.id == chunk.id), None):
         return None, f"the same text as {twin.title!r}"
-    if rejections := leak_filter.inspect_edit((chunk,), Skill("", tuple(kept))):
-        return None, "; ".join(map(str, rejections))
+    leaks, _ = leak_filter.inspect_persons_edit((chunk,), Skill("", tuple(kept)))
+    if refused := (*leaks, *leak_filter.commands(f"{chunk.title}\n{chunk.body}")):
+        return None, "; ".join(map(str, refused))
     return chunk, ""
 
 

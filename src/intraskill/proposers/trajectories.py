@@ -21,7 +21,7 @@ from intraskill.method.rollouts import Rollout, Turn
 from intraskill.method.skill.skill import BARE
 from intraskill.store.json_rows import each_row, object_of
 from intraskill.store.records import from_json
-from intraskill.store.run_directory import read_text
+from intraskill.store.user_files import MOST_ROWS, read_user_text
 
 RECORDED = "recorded"
 _ROW_KEYS = {"task_id", "request", "reward", "turns"}
@@ -53,7 +53,7 @@ def read_trajectories(path: Path, tools: Sequence[ToolSpec] = ()) -> tuple[Rollo
         seen[task_id] += 1
         return rollout
 
-    rollouts, wrong = each_row(read_text(path), read)
+    rollouts, wrong = each_row(read_user_text(path, most=MOST_ROWS), read)
     if wrong:
         raise ArtifactError(f"{path} holds lines that are no trajectories, {offenders(wrong)}; correct or remove them")
     if unscored:

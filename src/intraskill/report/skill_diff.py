@@ -11,14 +11,14 @@ from intraskill.environments.protocol import secrets_of
 from intraskill.history.diff import Change, Revert, SkillDiff, Word, diff_texts, diff_versions
 from intraskill.history.history import History, Version
 from intraskill.method.errors import SkillFormatError, counted
-from intraskill.method.leakage.filter import LeakFilter
-from intraskill.method.skill.skill import Skill, parse_skill
+from intraskill.method.leakage.filter import REMEDIES, LeakFilter
+from intraskill.method.skill.skill import Skill
 from intraskill.report.skill_log import shown
 from intraskill.report.skill_source import SkillSource
 from intraskill.rounds.setup import environment_of
+from intraskill.store.agent_skill import read_reading
 from intraskill.store.artifacts import PLAN
 from intraskill.store.provenance import plan_record
-from intraskill.store.run_directory import read_text
 
 _STYLES = {"added": "green", "removed": "red", "rewritten": "cyan", "merged": "cyan", "split": "cyan", "moved": "blue"}
 
@@ -94,18 +94,20 @@ MAX_LINES = 500
 
 
 def lint(path: Path) -> tuple[list[str], Skill | None]:
-    """Return what is wrong with a skill file, one line each, and the skill when it can be read."""
-    text = read_text(path)
+    """Return what is wrong with a skill, one line each, and the skill when it can be read."""
+    reading = read_reading(path)
+    problems = reading.said()
     try:
-        skill = parse_skill(text)
+        skill = reading.skill
     except SkillFormatError as error:
-        return [f"{path}: {error}"], None
-    problems = [] if skill.chunks else [f"{path}: no chunk: a chunk of a skill.md is a section under a ### heading"]
-    if len(text.splitlines()) > MAX_LINES:
-        problems.append(f"{path}: {len(text.splitlines())} lines; keep a skill under {MAX_LINES}")
+        return [*problems, str(error)], None
+    if (lines := len(reading.body.splitlines())) > MAX_LINES:
+        problems.append(f"{path}: {lines} lines; keep a skill under {MAX_LINES}")
     problems += [f"{path}: chunk {chunk.title!r} has no body" for chunk in skill.chunks if not chunk.body]
     found = _leak_filter_beside(path).inspect_skill(skill)
-    problems += [f"{path}: {where}: {rejection}" for where, rejection in found]
+    problems += [
+        f"{path}: {where}: {rejection}; {REMEDIES.get(rejection.rule, 'reword it')}" for where, rejection in found
+    ]
     return problems, skill
 
 

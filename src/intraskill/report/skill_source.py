@@ -1,13 +1,15 @@
-"""What a word on the command line names: a run, ``RUN@3``, ``RUN@HASH``, a round's directory, or a skill file."""
+"""What a word on the command line names: a run, ``RUN@3``, ``RUN@HASH``, a round, or a skill's file or folder."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 from intraskill.history.history import History, Version, read_history
 from intraskill.method.errors import ArtifactError
-from intraskill.method.skill.skill import Chunk, Skill, parse_skill
+from intraskill.method.skill.skill import Chunk, Skill
+from intraskill.store.agent_skill import read_reading
 from intraskill.store.artifacts import PLAN, SKILL
-from intraskill.store.run_directory import is_sealed, read_text, verify
+from intraskill.store.bundles import bundle_of
+from intraskill.store.run_directory import is_sealed, verify
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,11 @@ def skill_source(name: str) -> SkillSource:
         SkillFormatError: for a file that is no skill.
     """
     path = Path(name)
-    if path.is_file():
-        return SkillSource(name, skill_file(name), parse_skill(read_text(path)))
+    if path.exists() and not path.is_dir():
+        skill = read_reading(path).parsed
+        return SkillSource(name, skill_file(name), skill)
+    if path.is_dir() and not PLAN.exists(path) and not path.name.startswith("round_") and bundle_of(path).skill_file:
+        return SkillSource(name, path, read_reading(path).parsed)
     root, at, key = (name, "", "") if path.exists() else name.rpartition("@")
     if not at:
         root = name

@@ -21,7 +21,8 @@ from intraskill.store.artifacts import CONTRIBUTIONS, EVALUATION, PAIR, PLAN, RO
 from intraskill.store.contents import PAIR_FORMAT, BoundPair, Identity, MeasuredBy, World
 from intraskill.store.provenance import version_of
 from intraskill.store.records import from_json
-from intraskill.store.run_directory import is_sealed, read_json, sealed_hashes, verify
+from intraskill.store.run_directory import is_sealed, sealed_hashes, verify
+from intraskill.store.user_files import read_user_json
 
 _SIDES = frozenset({"checkpoint", "skill", "environment"})
 
@@ -72,7 +73,7 @@ def read_pair(path: Path) -> BoundPair:
         ArtifactError: when it is missing or not a pair.
     """
     file = PAIR.path(path) if path.is_dir() else path
-    content = read_json(file)
+    content = read_user_json(file, wanted="give a run, an export or the pair.json of one")
     if not isinstance(content, dict) or content.get("format") != PAIR_FORMAT:
         raise ArtifactError(
             f"{file} is no bound pair of format {PAIR_FORMAT}; a run writes one at its end, an export too"

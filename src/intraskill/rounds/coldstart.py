@@ -61,17 +61,20 @@ def first_rollouts(run: Run, directory: Path, draft: Skill) -> tuple[Rollout, ..
 
 
 def screened_draft(run: Run) -> Skill:
-    """Return the run's own draft, which has no privilege over a proposal: the leak filter must let it in.
+    """Return the run's own draft: what would give an answer away is refused, what else looks odd is said.
 
     Raises:
         SkillFormatError: naming place, rule and span.
     """
-    draft = draft_of(run.config)
-    if found := [f"{where}, {rejection}" for where, rejection in run.leak_filter.inspect_skill(draft)]:
+    draft = draft_of(run.config, run.monitor.say)
+    refused, remarks = run.leak_filter.inspect_persons(draft)
+    if refused:
         raise SkillFormatError(
-            f"the leak filter refuses coldstart.draft={run.config.coldstart.draft} for {offenders(found)}; "
-            "take these words out and run the same command again"
+            f"the leak filter refuses coldstart.draft={run.config.coldstart.draft} for {offenders(refused)}; "
+            "these words give away a task or its answer: take them out and run the same command again"
         )
+    for remark in remarks:
+        run.monitor.say(f"coldstart.draft={run.config.coldstart.draft}: {remark}")
     return draft
 
 

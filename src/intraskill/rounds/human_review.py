@@ -42,7 +42,8 @@ from intraskill.store.artifacts import (
     SKILL,
 )
 from intraskill.store.contents import PersonsEdits, PersonsReview, Refusal, ReviewAnswer, Word
-from intraskill.store.run_directory import file_hash, finished_rounds, read_text, sealed_hashes, verify, write_text
+from intraskill.store.run_directory import file_hash, finished_rounds, sealed_hashes, verify, write_text
+from intraskill.store.user_files import read_user_text
 
 _CHANGES = re.compile(r"\A<!-- changes (round_\d+) -->\s*")
 
@@ -131,7 +132,7 @@ def _picked_up(run: Run, directory: Path, skill: Skill) -> PersonsEdits | None:
         if not dropped.exists() or MASKS.exists(directory):
             return None
         try:
-            found = _edits_of(run, skill, read_text(dropped))
+            found = _edits_of(run, skill, read_user_text(dropped))
         except (SkillFormatError, ArtifactError) as error:
             run.monitor.say(f"{dropped} stays where it is, and this round goes on without it: {error}")
             return None
@@ -139,7 +140,7 @@ def _picked_up(run: Run, directory: Path, skill: Skill) -> PersonsEdits | None:
             run.monitor.say(f"{dropped} stays where it is: it adds more chunks than this gate's tasks can tell apart")
             return None
         dropped.replace(PERSONS_SKILL.path(directory))
-    found = _edits_of(run, skill, PERSONS_SKILL.read(directory))
+    found = _edits_of(run, skill, read_user_text(PERSONS_SKILL.path(directory)))
     PERSONS_EDITS.write(directory, found)
     for note in found.notes:
         run.monitor.say(f"{directory.name}: {note}")
@@ -170,8 +171,10 @@ def _edits_of(run: Run, skill: Skill, text: str) -> PersonsEdits:
         for one in _tested(removes, adds):
             proposal = Proposal(one.op, one.removes, one.adds, "a person's edit", (PERSON,))
             beside = [chunk for other in proposals for chunk in other.chunks]
-            if found := run.leak_filter.inspect_edit(one.adds, skill, one.removes, beside):
-                refused.append(Refusal(proposal, found))
+            leaks, remarks = run.leak_filter.inspect_persons_edit(one.adds, skill, one.removes, beside)
+            notes += remarks
+            if leaks:
+                refused.append(Refusal(proposal, leaks))
             else:
                 proposals.append(proposal)
     if wanted.preamble != sealed[base].preamble:
@@ -266,7 +269,8 @@ def _answers(
             lambda: ask_in_terminal(path, asked, input),
         )
     given = [answer for answer in answers.values() if answer is not None]
-    _check(run.leak_filter, path, skill, proposals, {answer.edit_id: answer for answer in given})
+    for remark in _check(run.leak_filter, path, skill, proposals, {answer.edit_id: answer for answer in given}):
+        run.monitor.say(f"{directory.name}: {remark}")
     return PersonsReview(tuple(given))
 
 
@@ -280,9 +284,10 @@ def _check(
     skill: Skill,
     proposals: Sequence[Proposal],
     answers: Mapping[str, ReviewAnswer],
-) -> None:
-    """Refuse edited texts that the leak filter would not let in, or that contradict the skill or one another."""
+) -> list[str]:
+    """Refuse edited texts that give an answer away, or contradict the skill or one another; return what else to say."""
     edits: list[Edit] = []
+    remarks: list[str] = []
     going_on = {p.to_edit().id: p.chunks for p in proposals}
     going_on |= {name: answer.chunks for name, answer in answers.items() if answer.word != "yes"}
     for proposal in proposals:
@@ -291,7 +296,9 @@ def _check(
             continue
         if answer is not None and answer.word == "edit":
             beside = [chunk for name, chunks in going_on.items() if name != answer.edit_id for chunk in chunks]
-            if found := leak_filter.inspect_edit(answer.chunks, skill, proposal.targets, beside):
+            found, kept = leak_filter.inspect_persons_edit(answer.chunks, skill, proposal.targets, beside)
+            remarks += kept
+            if found:
                 raise ConfigError(
                     f"{path}: the leak filter refuses your text of {answer.edit_id} for {offenders(found)}; change it"
                 )
@@ -300,6 +307,7 @@ def _check(
             check_edits(skill, edits)
         except EditError as error:
             raise ConfigError(f"{path}: your text of {proposal.to_edit().id} does not fit: {error}") from error
+    return remarks
 
 
 def readable(round_name: str, skill: Skill, proposals: Sequence[Proposal]) -> str:
@@ -343,7 +351,7 @@ def read_answers(path: Path, proposals: Sequence[Proposal]) -> dict[str, ReviewA
     import yaml  # type: ignore[import-untyped]
 
     try:
-        rows = yaml.safe_load(read_text(path))
+        rows = yaml.safe_load(read_user_text(path))
     except yaml.YAMLError as error:
         raise ConfigError(
             f"{path} is not YAML ({' '.join(str(error).split())}); mend it, or delete it to begin anew"

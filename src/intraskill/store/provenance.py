@@ -15,7 +15,7 @@ from intraskill.config.proposing import WHERE_AND_HOW_MUCH
 from intraskill.config.shipped import CONFIGS, PACKAGE
 from intraskill.method.errors import ArtifactError, ConfigError, offenders
 from intraskill.method.skill.skill import Skill
-from intraskill.store.agent_skill import read_skill
+from intraskill.store.agent_skill import Say, read_skill, to_stderr
 from intraskill.store.artifacts import PLAN
 from intraskill.store.contents import RunStart
 from intraskill.store.run_directory import make_directory
@@ -46,7 +46,11 @@ def _without_where(option: Any) -> Any:
     return {key: value for key, value in option.items() if key not in WHERE_AND_HOW_MUCH}
 
 
-def draft_of(config: Config) -> Skill:
+def _unsaid(_: str) -> None:
+    """Say nothing: the run itself says it when it takes the draft in."""
+
+
+def draft_of(config: Config, say: Say = _unsaid) -> Skill:
     """Read the skill document that the run starts from; none is an empty skill.
 
     Raises:
@@ -55,18 +59,22 @@ def draft_of(config: Config) -> Skill:
     """
     if config.coldstart.draft is None:
         return Skill("")
-    return named_skill(config.coldstart.draft)
+    return named_skill(config.coldstart.draft, say)
 
 
-def named_skill(path: str) -> Skill:
-    """Read the skill of a file or a folder, or one shipped in ``configs``.
+def named_skill(path: str, say: Say = to_stderr) -> Skill:
+    """Read the skill of a file, a folder or an archive, or one shipped in ``configs``.
+
+    Args:
+        path: of the skill.
+        say: is told what no policy will see.
 
     Raises:
         ConfigError: when there is none.
         ArtifactError: when it cannot be read.
         SkillFormatError: when it holds no chunk.
     """
-    return read_skill(_skill_file(path))
+    return read_skill(_skill_file(path), say)
 
 
 def _skill_file(path: str) -> Path:
@@ -76,7 +84,7 @@ def _skill_file(path: str) -> Path:
         ConfigError: when neither exists.
     """
     for candidate in (Path(path), CONFIGS / path):
-        if candidate.is_file() or candidate.is_dir():
+        if candidate.exists():
             return candidate
     raise ConfigError(f"there is no skill file {path}, neither as a path nor in {CONFIGS}")
 

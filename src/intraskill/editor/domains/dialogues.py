@@ -22,7 +22,8 @@ from intraskill.llm.client import JsonClient
 from intraskill.method.errors import ArtifactError, ConfigError, offenders
 from intraskill.method.randomness import content_hash
 from intraskill.store.artifacts import ATTEMPTS
-from intraskill.store.run_directory import file_hash, read_text
+from intraskill.store.run_directory import file_hash
+from intraskill.store.user_files import read_user_text
 
 WHERE = "editor.options"
 KNOWN: dict[str, Any] = SPLIT | {
@@ -120,7 +121,7 @@ def dialogues(config: Config, root: Path) -> Workbench:
     toolkit = load_tools(options["tools"])
     tasks = read_tasks(path, _database(data), toolkit)
     user, user_hash = _user(options, root, tasks)
-    talk = Talk(toolkit, read_text(policy), user, options["max_turns"], options["language"])
+    talk = Talk(toolkit, read_user_text(policy), user, options["max_turns"], options["language"])
     language = options["language"]
     told = (
         *("dialogues", toolkit.version, file_hash(policy), file_hash(data), options["max_turns"], user_hash),
@@ -174,7 +175,7 @@ def _judge(options: Mapping[str, Any], root: Path, tasks: tuple[DialogueTask, ..
 
 def _database(path: Path) -> Database:
     try:
-        value = json.loads(read_text(path))
+        value = json.loads(read_user_text(path))
     except ValueError as error:
         raise ArtifactError(f"{path} is no JSON ({error}); correct it") from error
     if not isinstance(value, dict):

@@ -22,6 +22,7 @@ from intraskill.method.errors import ConfigError, SplitError, offenders
 from intraskill.method.leakage.filter import Secrets
 from intraskill.method.randomness import content_hash
 from intraskill.method.skill.skill import Skill
+from intraskill.store.user_files import read_user_text
 
 OWN = {"id", "document", "document_file", "document_id", "question", "rubrics", "metadata"}
 _CHAT = {"messages", "rubrics", "metadata", "id"}
@@ -74,7 +75,7 @@ def _own(row: Mapping[str, Any], folder: Path) -> Asked:
         raise ValueError("give document (a text) or document_file (a path), one of the two")
     text = row["document"] if given == ["document"] else existing(folder, row["document_file"], "document_file")
     if isinstance(text, Path):
-        text = text.read_text(encoding="utf-8")
+        text = read_user_text(text)
     name = row.get("document_id") or row.get("document_file") or f"document-{content_hash(text)[:8]}"
     return Asked(
         _text(row, "id"), str(name), _text({"document": text}, "document"), _text(row, "question"),

@@ -18,7 +18,8 @@ from intraskill.method.rollouts import Rollout
 from intraskill.method.skill.skill import Skill
 from intraskill.proposers.trajectories import read_trajectories
 from intraskill.store.agent_skill import read_skill
-from intraskill.store.run_directory import make_directory, read_jsonl, read_text, write_jsonl
+from intraskill.store.run_directory import make_directory, read_jsonl, write_jsonl
+from intraskill.store.user_files import MOST_ROWS, read_user_text
 
 EMPTY = Skill("")
 SPLIT = {"seed": 0, "held_out": 0.25, "probes": 0.5}
@@ -77,7 +78,7 @@ class Attempts:
     def version(self) -> str:
         """Hash of what the attempts depend on."""
         if self.recorded is not None:
-            return content_hash(read_text(self.recorded))
+            return content_hash(read_user_text(self.recorded, most=MOST_ROWS))
         return content_hash(self.worker.version, self.verifier.version, self.seed)
 
     def of(self, queries: Sequence[Query]) -> tuple[Rollout, ...]:

@@ -1,6 +1,5 @@
 """Which tasks a remote shop has and in which split each is: from a file, from the server, or from index ranges."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from intraskill.environments.remote.episode import UNSTATED, ServerIdentity
 from intraskill.method.errors import ArtifactError, ConfigError, SplitError, offenders
 from intraskill.method.randomness import content_hash
 from intraskill.method.tasks import SPLITS, Split, Task
+from intraskill.store.user_files import read_user_json
 
 FAMILY = "shopping"
 
@@ -102,10 +102,7 @@ def read_manifest(path: str) -> Mapping[str, Any]:
     Raises:
         ArtifactError: for a file that is missing, cut off or no JSON object.
     """
-    try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ArtifactError(f"env.options.manifest={path} cannot be read ({error}); give a JSON file") from error
+    found = read_user_json(Path(path), where=f"env.options.manifest={path}")
     if not isinstance(found, dict):
         raise ArtifactError(f"env.options.manifest={path} holds no JSON object")
     return found

@@ -1,10 +1,8 @@
 """One field of a row at a time, whatever shape the file gave it: text, lists, prices, category paths, option axes."""
 
-import gzip
 import json
 import math
 import re
-import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -12,10 +10,9 @@ from typing import Any
 from intraskill.environments.persona import structure_of as structure_of
 from intraskill.environments.persona import text_of as text_of
 from intraskill.environments.shopworld.catalogue import OptionValue
-from intraskill.method.errors import ConfigError
+from intraskill.method.errors import ArtifactError, ConfigError
 from intraskill.store.json_rows import each_row, lines_of
-
-_GZIP_MAGIC = b"\x1f\x8b"
+from intraskill.store.user_files import MOST_ROWS, read_user_text
 
 
 def read_rows(path: str | Path, what: str) -> list[Any]:
@@ -49,18 +46,9 @@ def read_mapping(path: str | Path, what: str) -> dict[str, Any]:
 
 def _text(path: str | Path, what: str) -> str:
     try:
-        data = Path(path).read_bytes()
-        if data.startswith(_GZIP_MAGIC):
-            data = gzip.decompress(data)
-        text = data.decode("utf-8-sig").strip()
-    except OSError as error:  # BadGzipFile is one as well
-        raise ConfigError(
-            f"{what}={path} cannot be read ({error}); give the path of a JSON or JSON-lines file"
-        ) from error
-    except (EOFError, zlib.error) as error:
-        raise ConfigError(f"{what}={path} is a truncated or corrupt gzip file ({error}); fetch it again") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{what}={path} is not UTF-8 text ({error}); give a JSON or JSON-lines file") from error
+        text = read_user_text(Path(path), where=f"{what}={path}", most=MOST_ROWS).strip()
+    except ArtifactError as error:
+        raise ConfigError(str(error)) from error
     if not text:
         raise ConfigError(f"{what}={path} is empty; give a file with at least one row")
     return text

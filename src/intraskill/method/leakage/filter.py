@@ -13,7 +13,7 @@ from functools import cached_property
 
 from intraskill.method.leakage.index import BagIndex, IdIndex, RunIndex, common_words, copied_share, frequent_units
 from intraskill.method.leakage.index import LeakLimits as LeakLimits
-from intraskill.method.leakage.rules import amounts, pattern_violations, stated_amounts
+from intraskill.method.leakage.rules import amounts, commands, pattern_violations, stated_amounts, tool_calls
 from intraskill.method.leakage.text import Reading, disguised_words, hidden_characters, shown, words_in
 from intraskill.method.leakage.text import Tokens as Tokens
 from intraskill.method.leakage.text import normalise as normalise
@@ -21,6 +21,23 @@ from intraskill.method.leakage.text import tokens as tokens
 from intraskill.method.skill.likeness import repeats
 from intraskill.method.skill.skill import Chunk, ChunkId, Skill
 
+REMEDIES = {
+    "product_id": "describe the product by what matters for the task",
+    "task_id": "say for which kind of task it holds",
+    "private_field": "say what the agent can see",
+    "control_text": "a policy may take it for a command or a turn of its chat; say it in a sentence",
+    "markup": "a policy may take it for markup of its chat; plain sentences or a list say the same",
+    "link": "no policy can open it; write down what stands there",
+    "chunk_id": "name the other chunk by its title",
+    "repetition": "say it once",
+    "encoded_text": "write it in words",
+    "invisible_text": "delete these characters",
+    "mixed_script": "type the word anew with one alphabet",
+    "size": "split it, or raise leak_filter.max_chars",
+    "copy": "keep one of the two",
+    "goal_price": "a price of a task's goal; say how to find the price",
+}
+"""Rule → what a person can do about a text that breaks it and gives no answer away."""
 _HEADING_MARK = re.compile(r"(?m)^ {0,3}#+[ \t]*")
 
 
@@ -127,6 +144,44 @@ class LeakFilter:
             others = [other for other in skill.chunks if other.id != chunk.id]
             yield from ((f"chunk {chunk.title!r}", rejection) for rejection in self.inspect(chunk, others))
 
+    def inspect_persons(self, skill: Skill) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return what a person's skill gives away, and what else a policy may stumble over; place and rule first."""
+        leaks = [(where, leak) for where, text in _texts_of(skill) for leak in self._given_away(text)]
+        known = {(where, leak.rule) for where, leak in leaks}
+        rest = [(where, broken) for where, broken in self.inspect_skill(skill) if (where, broken.rule) not in known]
+        refused = tuple(f"{where}, {leak}" for where, leak in leaks)
+        return refused, tuple(f"{where}, {_kept(broken)}" for where, broken in rest)
+
+    def inspect_persons_edit(
+        self, chunks: Sequence[Chunk], skill: Skill, without: Iterable[ChunkId] = (), beside: Sequence[Chunk] = ()
+    ) -> tuple[tuple[Rejection, ...], tuple[str, ...]]:
+        """Return what a person's edit gives away or repeats, and what else a policy may stumble over.
+
+        Args as of `inspect_edit`. A machine's habits are what the other rules are for.
+        """
+        gone = frozenset(without)
+        stays = [*(chunk for chunk in skill.chunks if chunk.id not in gone), *beside]
+        refused: list[Rejection] = []
+        remarks: list[str] = []
+        for place, chunk in enumerate(chunks):
+            leaks = self._given_away(f"{chunk.title}\n{chunk.body}")
+            rest = [broken for broken in self.inspect(chunk, (*stays, *chunks[:place])) if broken not in leaks]
+            refused += [*leaks, *(broken for broken in rest if broken.rule == "copy")]
+            remarks += [f"chunk {chunk.title!r}, {_kept(broken)}" for broken in rest if broken.rule != "copy"]
+        return tuple(refused), tuple(remarks)
+
+    def commands(self, text: str) -> tuple[Rejection, ...]:
+        """Return the commands to a policy that a text holds, and what it hides: no author unknown may slip these in."""
+        reading = Reading(text)
+        hidden = [("invisible_text", f"U+{ord(c):04X}") for c in hidden_characters(text)]
+        return _first_of_each(
+            [*hidden, *(("control_text", span) for span in (*commands(reading), *tool_calls(reading)))]
+        )
+
+    def _given_away(self, text: str) -> tuple[Rejection, ...]:
+        """Return only what gives an answer away: ids, and words of the private texts of the environment."""
+        return _first_of_each(self._leaks(Reading(text)))
+
     def _violations(self, reading: Reading) -> Iterator[tuple[str, str]]:
         if len(reading.raw) > self.limits.max_chars:
             yield "size", f"{len(reading.raw)} characters, at most {self.limits.max_chars}"
@@ -191,6 +246,15 @@ class LeakFilter:
             rule: BagIndex.of(words, common, self.limits, all_of=False) for rule, (words, common) in self._texts.items()
         }
         return bags | {"goal_string": BagIndex.of(goals, frozenset(), self.limits, all_of=True)}
+
+
+def _texts_of(skill: Skill) -> Iterator[tuple[str, str]]:
+    yield "the preamble", skill.preamble
+    yield from ((f"chunk {chunk.title!r}", f"{chunk.title}\n{chunk.body}") for chunk in skill.chunks)
+
+
+def _kept(broken: Rejection) -> str:
+    return f"{broken}: kept as you wrote it; {REMEDIES.get(broken.rule, 'reword it')}"
 
 
 def _first_of_each(broken: Iterable[tuple[str, str]]) -> tuple[Rejection, ...]:

@@ -309,6 +309,11 @@ def commands(reading: Reading) -> Iterator[str]:
     yield from _disguised(reading)
 
 
+def tool_calls(reading: Reading) -> Iterator[str]:
+    """Yield the span of every call of a tool in a text, but for calls that any program makes."""
+    yield from (reading.span(*match.span()) for match in _TOOL_CALL.finditer(_without_code_calls(reading.text)))
+
+
 def corrected(text: str) -> str:
     """Return a folded text in which words that are nearly those of a command are written as such."""
     return re.sub(rf"\b[a-z]{{{_CORRECTED},}}\b", lambda word: _nearest(word[0]), text)

@@ -1,12 +1,8 @@
-"""Any Markdown as a preamble and titled sections: headings of levels 1 to 3 start one, deeper ones become text.
-
-A chunk's text holds no headings, so ``#### Rare cases`` is kept as ``Rare cases:``. Headings inside code fences are
-text. A document's only level-1 heading, when it comes first, is its name: it stays in the preamble.
-"""
+"""The skill document: a preamble and chunks under ``###`` headings, and the way to its text and back."""
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
@@ -19,7 +15,8 @@ Visible: TypeAlias = frozenset[ChunkId]
 BARE: Visible = frozenset()
 
 _HEADING = "### "
-_FENCE = re.compile(r"^ {0,3}(`{3,}(?=[^`]*$)|~{3,})")  # a line such as ```x``` is inline code, not a fence
+_FENCE = re.compile(r"^((?: {0,8}(?:[-*+]|\d{1,9}[.)]) {1,4}){0,2}) {0,3}(`{3,}(?=[^`]*$)|~{3,})")
+"""A fence, also as the first line of a list's item; a line such as ```x``` is inline code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,103 +127,33 @@ def _check_text(where: str, text: str) -> None:
         raise SkillFormatError(f"{where} has outer blanks or carriage returns; strip it")
     if any(line.startswith(_HEADING) and not fenced for line, fenced in fenced_lines(text)):
         raise SkillFormatError(f"{where} holds a '### ' heading, which starts a chunk; split the chunk there")
-    *_, (_, still_open) = fenced_lines(f"{text}\n")
-    if still_open:
+    if open_fence(text):
         raise SkillFormatError(f"{where} has a code fence that is never closed; close it")
 
 
 def fenced_lines(text: str) -> Iterator[tuple[str, bool]]:
     """Yield each line and whether it lies inside (or opens or closes) a code fence."""
-    fence = ""
+    yield from ((line, fenced) for line, fenced, _ in _fences(text))
+
+
+def open_fence(text: str) -> str:
+    """Return the mark of the code fence that a text leaves open, ``""`` when it leaves none."""
+    *_, (_, _, fence) = _fences(text)
+    return fence
+
+
+def _fences(text: str) -> Iterator[tuple[str, bool, str]]:
+    """Yield each line, whether it belongs to a code fence, and the mark of the fence that is open after it."""
+    fence, deepest = "", 0
     for line in text.split("\n"):
-        mark = _FENCE.match(line)
         if fence:
-            yield line, True
-            if mark and mark[1].startswith(fence) and line.strip() == mark[1]:
+            mark = line.lstrip(" ")
+            if mark.startswith(fence) and not mark.rstrip().strip(fence[0]) and line.find(fence) <= deepest:
                 fence = ""
+            yield line, True, fence
+        elif opens := _FENCE.match(line):
+            fence = opens[2]
+            deepest = 3 + (opens.start(2) if opens[1] else 0)
+            yield line, True, fence
         else:
-            fence = mark[1] if mark else ""
-            yield line, bool(mark)
-
-
-DEEPEST = 3
-_ATX = re.compile(r"^ {0,3}(#{1,6})(?:[ \t]+(.*?))??(?:[ \t]+#+)?[ \t]*$")
-_UNDERLINE = re.compile(r"^ {0,3}(=+|-{2,})[ \t]*$")
-_NO_TITLE = re.compile(r"^(?: {4}|\t| {0,3}(?:[-*+>|#]|\d+[.)] ))")
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """One section of a document.
-
-    Attributes:
-        level: of its heading, 1 to 3.
-        title: one line, made distinct with its parent's title where a document repeats it.
-        body: text up to the next heading of levels 1 to 3; ``""`` for a heading that only groups others.
-    """
-
-    level: int
-    title: str
-    body: str
-
-
-def split_sections(markdown: str) -> tuple[str, tuple[Section, ...]]:
-    """Return the preamble and the sections of a document, in order; all of its text is in one of them."""
-    before: list[str] = []
-    found: list[tuple[int, str, list[str]]] = []
-    for level, line in _headings(markdown):
-        if level:
-            found.append((level, line, []))
-        else:
-            (found[-1][2] if found else before).append(line)
-    preamble = "\n".join(before).strip()
-    ones = sum(level == 1 for level, _, _ in found)
-    if found and found[0][0] == 1 and ones == 1:
-        _, title, lines = found.pop(0)
-        preamble = "\n\n".join(part for part in (preamble, f"# {title}", "\n".join(lines).strip()) if part)
-    return preamble, tuple(_distinct((level, title, "\n".join(lines).strip()) for level, title, lines in found))
-
-
-def _headings(markdown: str) -> Iterator[tuple[int, str]]:
-    """Yield (level, title) of a heading and (0, line) of a line of text."""
-    lines = list(fenced_lines(markdown))
-    skip = False
-    for index, (line, fenced) in enumerate(lines):
-        if skip:
-            skip = False
-            continue
-        following, fenced_too = lines[index + 1] if index + 1 < len(lines) else ("", True)
-        atx, under = _ATX.match(line), _UNDERLINE.match(following)
-        if not fenced and atx and len(atx[1]) <= DEEPEST:
-            yield len(atx[1]), _plain(atx[2] or "")
-        elif not fenced and atx:
-            yield 0, f"{_plain(atx[2] or '').rstrip(':')}:"
-        elif under and not (fenced or fenced_too) and _starts_alone(lines, index):
-            skip = True
-            yield (1 if under[1][0] == "=" else 2), _plain(line)
-        else:
-            yield 0, line
-
-
-def _starts_alone(lines: list[tuple[str, bool]], index: int) -> bool:
-    """Whether a line can be an underlined title: one line of text after a blank line or the start."""
-    line = lines[index][0]
-    before = lines[index - 1][0] if index else ""
-    return bool(line.strip()) and not _NO_TITLE.match(line) and not before.strip()
-
-
-def _plain(title: str) -> str:
-    """Return a heading without outer blanks and without marks that wrap it whole."""
-    text = " ".join(title.split())
-    wrapped = re.fullmatch(r"(\*\*|__|\*|_|`)(.+)\1", text)
-    return (wrapped[2].strip() if wrapped else text) or "Untitled"
-
-
-def _distinct(sections: Iterable[tuple[int, str, str]]) -> Iterator[Section]:
-    given = list(sections)
-    times = Counter(title for _, title, body in given if body)
-    parents: dict[int, str] = {}
-    for level, title, body in given:
-        above = [parents[upper] for upper in sorted(parents) if upper < level]
-        parents = {upper: name for upper, name in parents.items() if upper < level} | {level: title}
-        yield Section(level, f"{above[-1]}: {title}" if times[title] > 1 and above else title, body)
+            yield line, False, ""
