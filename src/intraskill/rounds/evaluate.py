@@ -53,7 +53,7 @@ def compare(before: Evaluation, after: Evaluation) -> Comparison:
         pairs = [f"{key}: {before.panel[key]} against {after.panel[key]}" for key in differing]
         raise PairingError(f"the evaluations are of different panels ({'; '.join(pairs)}); evaluate both the same way")
     return Comparison(
-        paired_interval(before.rewards, after.rewards),
+        paired_interval(before.rewards, after.rewards, after.bounds),
         paired_interval(before.successes, after.successes),
         paired_counts(before.successes, after.successes),
     )
@@ -139,7 +139,7 @@ def evaluate(
     require_two(len(chosen))
     run.learner.load(checkpoint)
     shown = skill if mode == "skill-augmented" else Skill("")
-    planned = _planned(run.learner, mode, repeats, shown, chosen)
+    planned = replace(_planned(run.learner, mode, repeats, shown, chosen), bounds=run.bounds)
     run, directory = at_directory(run, f"{planned.name}-{content_hash(planned.panel, run.config.seed)[:6]}")
     episodes = plan_arm(run.config.seed, chosen, shown, frozenset(shown.ids), address=("eval", split), repeats=repeats)
     rollouts = run_scored_arm(run, ROLLOUTS.path(directory), None, episodes)

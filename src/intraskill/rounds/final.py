@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import Any, cast
 
-from intraskill.method.gate.bounded import bounded_interval, mcnemar, paired_interval
+from intraskill.method.gate.bounded import Bounds, bounded_interval, mcnemar, paired_interval
 from intraskill.method.gate.intervals import paired_counts
+from intraskill.method.rewards import UNIT
 from intraskill.method.rollouts import Rollout
 from intraskill.method.skill.skill import BARE
 from intraskill.method.tasks import Split, Task
@@ -44,9 +45,11 @@ def compare_start_and_final(run: Run, last_round: int) -> None:
         "split": settings.split,
         "tasks": len(tasks),
         "repeats": settings.repeats,
-        "arms": {name: _interval(task_means(rollouts)) for name, rollouts in arms.items()},
-        "success": {name: _interval(task_success(rollouts)) for name, rollouts in arms.items()},
-        "comparisons": {f"{after} - {before}": _compare(arms[before], arms[after]) for before, after in COMPARED},
+        "arms": {name: _interval(task_means(rollouts), run.bounds) for name, rollouts in arms.items()},
+        "success": {name: _interval(task_success(rollouts), UNIT) for name, rollouts in arms.items()},
+        "comparisons": {
+            f"{after} - {before}": _compare(arms[before], arms[after], run.bounds) for before, after in COMPARED
+        },
     }
     FINAL.write(directory, report)
     seal(directory)
@@ -67,18 +70,18 @@ def _both_modes(
     return {f"{name}_free": free, f"{name}_pair": paired}
 
 
-def _interval(by_task: dict[str, float]) -> Any:
-    return to_json(bounded_interval(list(by_task.values())))
+def _interval(by_task: dict[str, float], bounds: Bounds) -> Any:
+    return to_json(bounded_interval(list(by_task.values()), bounds))
 
 
-def _compare(before: tuple[Rollout, ...], after: tuple[Rollout, ...]) -> dict[str, Any]:
+def _compare(before: tuple[Rollout, ...], after: tuple[Rollout, ...], bounds: Bounds) -> dict[str, Any]:
     """Compare two arms task by task, by reward and by success, over the tasks scored in both."""
     result: dict[str, Any] = {}
-    for name, measure in (("reward", task_means), ("success", task_success)):
+    for name, measure, ends in (("reward", task_means, bounds), ("success", task_success, UNIT)):
         first, second = measure(before), measure(after)
         shared = sorted(set(first) & set(second))
         one, two = {task: first[task] for task in shared}, {task: second[task] for task in shared}
-        result[name] = to_json(paired_interval(one, two))
+        result[name] = to_json(paired_interval(one, two, ends))
         counts = paired_counts(one, two)
         result["tasks"] = to_json(counts)
         result["mcnemar_p"] = mcnemar(counts.gained, counts.lost)

@@ -58,6 +58,11 @@ def in_reward_units(config: Config, payment: Payment) -> Config:
         triage=replace(
             config.triage, solved=high if config.triage.solved == 1.0 else low + width * config.triage.solved
         ),
-        gate=replace(config.gate, effect=width * config.gate.effect, sigma=width * sigma),
+        gate=replace(
+            config.gate,
+            effect=width * config.gate.effect,
+            negligible=width * config.gate.negligible,
+            sigma=width * sigma,
+        ),
         curriculum=replace(config.curriculum, saturation=width * config.curriculum.saturation),
     )

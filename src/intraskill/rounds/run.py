@@ -41,6 +41,11 @@ class Run:
     metrics: Metrics
     monitor: Monitor
 
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Lowest and highest reward."""
+        return payment_of(self.environment).bounds
+
     def rollouts(self, episodes: Sequence[Episode]) -> tuple[Rollout, ...]:
         """Run episodes at the current weights, in order; one that pays what the environment may not is a fault."""
         payment = payment_of(self.environment)

@@ -341,6 +341,7 @@ class Evaluation:
         environment: environment version.
         rewards: mean main reward per task.
         successes: mean full success per task.
+        bounds: lowest and highest reward.
     """
 
     mode: str
@@ -353,11 +354,12 @@ class Evaluation:
     environment: str
     rewards: Mapping[str, float]
     successes: Mapping[str, float]
+    bounds: tuple[float, float] = (0.0, 1.0)
 
     @property
     def reward(self) -> Interval:
         """Mean reward over tasks."""
-        return bounded_interval(list(self.rewards.values()))
+        return bounded_interval(list(self.rewards.values()), self.bounds)
 
     @property
     def success(self) -> Interval:

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from intraskill.method.gate.intervals import Interval, Panel, aligned, finite, require_two, t_interval
 from intraskill.method.randomness import child_seed
+from intraskill.method.rewards import UNIT
 
 Bounds = tuple[float, float]
-UNIT: Bounds = (0.0, 1.0)
 _TAIL = 0.025
 _Z = 1.959963984540054
 _TANGO = 10

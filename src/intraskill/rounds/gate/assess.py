@@ -244,7 +244,7 @@ def slice_rows(report: SliceReport) -> list[dict[str, Any]]:
 
 
 def faults_of(
-    facts: GateFacts, pairs: Pairs, masks: Masks, bare: Sequence[Rollout], masked: Sequence[Rollout]
+    pairs: Pairs, masks: Masks, bare: Sequence[Rollout], masked: Sequence[Rollout], bounds: tuple[float, float]
 ) -> Mapping[ChunkId, ChunkAttrition]:
     """Return faults of masked runs with and without each chunk of the pool."""
     worth = task_means(bare)
@@ -258,7 +258,7 @@ def faults_of(
         )
         for rollout in masked
     ]
-    return attrition(pairs, runs)
+    return attrition(pairs, runs, bounds)
 
 
 def paired(

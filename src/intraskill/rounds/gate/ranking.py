@@ -17,6 +17,7 @@ from intraskill.method.gate.bounded import bounded_interval, paired_interval
 from intraskill.method.gate.diagnostics.remeasure import QueryCount, audit_slice
 from intraskill.method.gate.intervals import Interval, require_two
 from intraskill.method.randomness import content_hash, shuffled
+from intraskill.method.rewards import UNIT
 from intraskill.method.skill.skill import ChunkId, Skill
 from intraskill.method.tasks import Task
 from intraskill.rounds.arms import plan_arm, run_scored_arm, task_means
@@ -112,7 +113,7 @@ def validate_ranking(
         means = {arm: _earned(run, directory, arm, skill, shown, tasks) for arm, shown in arms.items()}
         shared = set.intersection(*(set(mean) for mean in means.values()))
         means = {arm: {task: mean[task] for task in sorted(shared)} for arm, mean in means.items()}
-        ranking = _ranking(arms, means, readers)
+        ranking = _ranking(arms, means, readers, run.bounds)
         RANKING.write(directory, to_json(ranking) | {"verdict": ranking.verdict})
         RANKING_TABLE.write(directory, _csv(ranking))
     return ranking, directory
@@ -162,7 +163,10 @@ def _readers(directory: Path, root: Path | None, tasks: Sequence[Task]) -> str:
 
 
 def _ranking(
-    arms: Mapping[str, tuple[ChunkId, ...]], means: Mapping[str, Mapping[str, float]], readers: str
+    arms: Mapping[str, tuple[ChunkId, ...]],
+    means: Mapping[str, Mapping[str, float]],
+    readers: str,
+    bounds: tuple[float, float] = UNIT,
 ) -> Ranking:
     randoms = [mean for arm, mean in means.items() if arm.startswith("random_")]
     chance = {task: sum(mean[task] for mean in randoms) / len(randoms) for task in means["top"]}
@@ -178,8 +182,8 @@ def _ranking(
         order=arms["full"],
         size=len(arms["top"]),
         arms=arms,
-        rewards={arm: bounded_interval(list(mean.values())) for arm, mean in means.items()},
-        differences={name: paired_interval(*sides) for name, sides in compared.items()},
+        rewards={arm: bounded_interval(list(mean.values()), bounds) for arm, mean in means.items()},
+        differences={name: paired_interval(*sides, bounds) for name, sides in compared.items()},
         num_tasks=len(chance),
         readers=readers,
     )

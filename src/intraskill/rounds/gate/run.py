@@ -73,7 +73,7 @@ def validate_skill(run: Run, directory: Path, facts: GateFacts, *, alone: bool =
     bare = arms.bare
     played = {task.id: masks[task.id] for task in arms.tasks}
     pairs, excluded = paired(run, facts, played, bare, arms.masked)
-    faults = faults_of(facts, pairs, played, bare, arms.masked)
+    faults = faults_of(pairs, played, bare, arms.masked, run.bounds)
     found = assess(facts, pairs, every_estimator=alone, faults=faults)
     if not alone:
         write_verdict(directory, found, contributions_json(found, pairs, excluded))
@@ -81,7 +81,7 @@ def validate_skill(run: Run, directory: Path, facts: GateFacts, *, alone: bool =
     full = _full_arm(run, directory, facts.round_index, skill, arms.tasks)
     r_pair, gap = _pair_arm(run, skill, task_means(bare), task_means(full))
     scored = score(full, run.learner.conditions, "skill_validation")
-    free = bounded_interval(list(task_means(bare).values()))
+    free = bounded_interval(list(task_means(bare).values()), run.bounds)
     shown = frozenset(skill.ids)
     return Validation(facts, pairs, found, tuple(excluded), shown, scored, free, r_pair, gap, arms.stopped)
 
@@ -109,5 +109,5 @@ def _pair_arm(
         return None, None
     together = full if skill.chunks else alone
     shared = [task_id for task_id in alone if task_id in together]
-    gap = paired_interval([alone[task_id] for task_id in shared], [together[task_id] for task_id in shared])
-    return bounded_interval(list(together.values())), gap
+    gap = paired_interval([alone[task_id] for task_id in shared], [together[task_id] for task_id in shared], run.bounds)
+    return bounded_interval(list(together.values()), run.bounds), gap

@@ -16,8 +16,9 @@ import numpy as np
 from scipy.stats import fisher_exact
 from statsmodels.stats.multitest import multipletests
 
-from intraskill.method.gate.bounded import UNIT, Bounds
+from intraskill.method.gate.bounded import Bounds
 from intraskill.method.gate.pairs import Pairs, Vector
+from intraskill.method.rewards import UNIT
 from intraskill.method.skill.skill import ChunkId, Visible
 
 ALARM = 0.05
