@@ -93,7 +93,6 @@ def test_a_boundary_keeps_interrupts_and_passes_success() -> None:
         (RolloutConfig(max_turns=1, max_new_tokens=200, max_context=2048), "action_limit", 1),
         (RolloutConfig(max_turns=9, max_new_tokens=1, max_context=2048), "generation_length", 1),
         (RolloutConfig(max_turns=9, max_new_tokens=150, max_context=300), "context", None),
-        (RolloutConfig(max_turns=9, max_new_tokens=40, max_context=50), "prompt", 0),
     ],
 )
 def test_each_limit_ends_the_episode_with_zero_reward(
@@ -106,7 +105,45 @@ def test_each_limit_ends_the_episode_with_zero_reward(
         assert all(len(r.turns) == turns for r in cut)
     if reason == "generation_length":
         assert all(r.turns[-1].feedback == reason and codec.stop_id not in r.token_ids for r in cut)
-    assert all(len(r.prompt_ids) + len(r.token_ids) <= limits.max_context or reason == "prompt" for r in rollouts)
+    assert all(len(r.prompt_ids) + len(r.token_ids) <= limits.max_context for r in rollouts)
+
+
+class _LongPages(CountingWorld):
+    """Its pages after the first action take thousands of tokens."""
+
+    def open(self):
+        session = super().open()
+        plain = session.page
+        session.page = lambda: plain() + (", tomato" * 3000 if session.said else "")
+        return session
+
+
+def test_what_no_context_could_hold_is_set_aside_before_it_is_read(policy: Policy, codec: ChatCodec) -> None:
+    read: list[int] = []
+    engine = TorchEngine(policy, stop_id=codec.stop_id, temperature=1.0, max_new_tokens=40)
+    whole = engine.open
+
+    def open_(prompts):
+        conversations = whole(prompts)
+        generate = conversations.generate
+
+        def counting(appended, seeds):
+            read.extend(len(ids) for ids in appended.values())
+            return generate(appended, seeds)
+
+        conversations.generate = counting
+        return conversations
+
+    engine.open = open_
+    limits = dataclasses.replace(LIMITS, max_context=600)
+    rollouts = run_episodes([episode("ddddddd", s) for s in range(4)], _LongPages(), engine, codec, limits, "c0")
+    set_aside = [r for r in rollouts if r.fault]
+    assert set_aside and all(r.reward is None and not r.truncated for r in set_aside)
+    assert all("does not fit: the prompt takes" in r.fault and "the next page" in r.fault for r in set_aside)
+    assert "rollout.max_context=600; raise it" in set_aside[0].fault and max(read) < 600
+    short = dataclasses.replace(LIMITS, max_context=50)
+    prompts = run(policy, codec, [episode("aaa", s) for s in range(2)], short)
+    assert all(r.fault and r.fault.startswith("does not fit: the prompt takes") and not r.token_ids for r in prompts)
 
 
 def test_the_bare_context_differs_from_the_assisted_one_only_by_the_skill(policy: Policy, codec: ChatCodec) -> None:

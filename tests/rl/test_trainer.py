@@ -102,6 +102,26 @@ def test_a_faulted_rollout_is_left_out_of_its_group(model_dir: Path) -> None:
     assert student.checkpoint == other.checkpoint
 
 
+def test_rollouts_that_a_limit_cut_off_can_stay_out_of_the_loss_and_in_the_mean(model_dir: Path) -> None:
+    plain, masking = learner(model_dir), learner(model_dir, mask_truncated=True)
+    groups = groups_of(plain)
+    cut = [
+        dataclasses.replace(
+            result, rollouts=(dataclasses.replace(result.rollouts[0], truncated=True), *result.rollouts[1:])
+        )
+        for result in groups
+    ]
+    whole, masked = plain._updater._batch(cut), masking._updater._batch(cut)
+    kept = [i for i, rollout in enumerate(whole.rollouts) if not rollout.truncated]
+    assert 0 < len(kept) <= len(whole.rollouts) - 2
+    assert masked.rollouts == [whole.rollouts[i] for i in kept]
+    assert masked.advantages == [whole.advantages[i] for i in kept]
+    before = masking.checkpoint
+    masking.update(cut)
+    plain.update(cut)
+    assert before != masking.checkpoint != plain.checkpoint
+
+
 def test_nothing_to_learn_is_an_error_and_changes_no_weight(model_dir: Path) -> None:
     student = learner(model_dir)
     before = student.checkpoint

@@ -53,6 +53,9 @@ class RolloutConfig:
     constrained: bool = option(False, "sample only tool calls that the page admits; torch engine, needs llguidance")
     batch: int = option(64, "episodes run together by all workers and processes; a killed batch is re-run", "[1, inf)")
     attempts: int = option(3, "tries per validation episode before its task is set aside as faulted", "[1, 100]")
+    max_invalid: float = option(
+        0.9, "share of answers that are no call beyond which a run stops at its cold start; 1 = never", "(0, 1]"
+    )
     vllm: VllmConfig = field(default_factory=VllmConfig)
 
 
@@ -67,6 +70,9 @@ class GrpoConfig:
     steps_per_round: int = option(20, "optimizer steps per round", "[0, inf)")
     lr: float = option(3e-4, "learning rate", "(0, 1)")
     part: str = option("", "reward component the policy gradient reads, such as r_success; empty = the main reward")
+    mask_truncated: bool = option(
+        False, "leave rollouts that a limit cut off out of the loss; their reward still counts in the group's mean"
+    )
     loss: str = option("grpo", "loss aggregation and clipping", choices=LOSSES)
     clip_low: float = option(0.2, "lower clip of the probability ratio: 1 − clip_low", "(0, 1)")
     clip_high: float = option(0.28, "upper clip of the ratio: 1 + clip_high; for cispo the weight's cap", "(0, 100)")

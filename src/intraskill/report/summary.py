@@ -12,6 +12,7 @@
     tokens   {sampled, prompt, rollouts}
     steps_without_signal     {count, of}: training steps in which no group's rewards differed, so that the weights
              stayed; only when there was one
+    answers  {stage: {rollouts, truncated, actions, invalid, refused}}    counts over all rounds; stages that acted
     llm      {calls, tokens_in, tokens_out, cost}    paid to a proposer's endpoint until its last proposals, or null
 
 Each round also carries ``checkpoint``, ``skill``, ``skill_free_prob`` and the intervals of R_free and R_pair, and
@@ -24,9 +25,11 @@ the next round.
 """
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from intraskill.method.answers import Answers, answers_in
 from intraskill.method.errors import ArtifactError
 from intraskill.method.gate.diagnostics.remeasure import remeasurements, winners_curse
 from intraskill.rounds.earlier_rounds import measured_rounds, query_count
@@ -82,8 +85,20 @@ def summarise(root: Path) -> dict[str, Any]:
             "rollouts": _total(rows, "rollouts") + _total(rows, "rollouts_run"),
         },
         "llm": spending(rows),
+        "answers": {stage: to_json(answers) for stage, answers in answers_by_stage(rows).items()},
         **_idle_steps(rows),
     }
+
+
+def answers_by_stage(rows: Iterable[Mapping[str, Any]]) -> dict[str, Answers]:
+    """Return what the answers came to by stage of a run, over all rounds; stages that counted none are absent."""
+    stages: dict[str, Answers] = {}
+    for row in rows:
+        area = "train" if row["stage"] == "train" else "eval"
+        counted = answers_in(row, area, int(row.get("train/rollouts_run") or row.get("eval/rollouts") or 0))
+        if counted is not None and counted.actions:
+            stages[row["stage"]] = stages.get(row["stage"], Answers()) + counted
+    return stages
 
 
 def _idle_steps(rows: list[dict[str, Any]]) -> dict[str, Any]:

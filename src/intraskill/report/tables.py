@@ -7,6 +7,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from intraskill.method.answers import Answers
 from intraskill.method.errors import counted
 from intraskill.rounds.evaluate import Comparison
 from intraskill.store.artifacts import SKILL
@@ -138,6 +139,9 @@ def report(summary: Row, root: str) -> RenderableType:
         )
     if summary["final"] is not None:
         parts.append(_final_table(summary["final"]))
+    if answers := summary.get("answers"):
+        lines = [f"  {stage}: {Answers(**counts).words()}" for stage, counts in answers.items()]
+        parts.append("\n".join(["Answers by stage", *lines]))
     timing, tokens = summary["timing"], summary["tokens"]
     parts.append(
         f"{timing['total_s']:.0f} s, {tokens['rollouts']:,} rollouts, {tokens['sampled']:,} tokens sampled, "

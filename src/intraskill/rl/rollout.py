@@ -140,8 +140,12 @@ def _play(
     turn = 0
     while True:
         for live in rows.values():
-            used = len(live.prompt_ids) + len(live.token_ids) + len(live.appended)
-            if not live.over and used + limits.max_new_tokens > limits.max_context:
+            if live.over:
+                continue
+            fresh = len(live.prompt_ids) + len(live.appended) + limits.max_new_tokens
+            if fresh > limits.max_context:
+                live.fault = _does_not_fit(live, limits)
+            elif fresh + len(live.token_ids) > limits.max_context:
                 live.stop("generation_length")
         rows = {row: live for row, live in rows.items() if not live.over}
         if not rows:
@@ -159,6 +163,20 @@ def _play(
         turn += 1
         for row, live in rows.items():
             _act(live, generated[row], codec, last=turn >= limits.max_turns)
+
+
+def _does_not_fit(live: _Live, limits: RolloutConfig) -> str:
+    """Return the fault of an episode whose prompt, or whose next page right after it, leaves no room for an action.
+
+    Nothing that the policy did could have made room, so it is no failure of the policy; and it is known before the page
+    is read, which at 32,000 tokens takes a minute on a CPU.
+    """
+    page = f", the next page {len(live.appended):,}" if live.appended else ""
+    return (
+        f"does not fit: the prompt takes {len(live.prompt_ids):,} tokens{page} and an action "
+        f"{limits.max_new_tokens:,} (rollout.max_new_tokens), rollout.max_context={limits.max_context:,}; raise it, or "
+        "shorten pages or skill"
+    )
 
 
 def _act(live: _Live, generation: Generation, codec: ChatCodec, *, last: bool) -> None:

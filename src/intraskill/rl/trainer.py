@@ -162,8 +162,9 @@ class Updater:
             if not any(values):
                 zero_variance += 1
                 continue
-            rollouts += valid
-            advantages += values
+            kept = [pair for pair in zip(valid, values, strict=True) if not self._masked(pair[0])]
+            rollouts += [rollout for rollout, _ in kept]
+            advantages += [value for _, value in kept]
         if not rollouts:
             faults = [r.fault for result in groups for r in result.rollouts if r.fault is not None]
             raise NothingToLearnError(
@@ -174,6 +175,10 @@ class Updater:
         longest = min(self.rollout.max_turns * self.rollout.max_new_tokens, self.rollout.max_context)
         totals = BatchTotals(len(rollouts), sum(sum(r.loss_mask) for r in rollouts), longest)
         return _Batch(rollouts, advantages, micro, idle, totals, zero_variance)
+
+    def _masked(self, rollout: Rollout) -> bool:
+        """Whether a rollout stays out of the loss because a limit cut it off (DAPO's overlong filtering)."""
+        return self.grpo.mask_truncated and rollout.truncated
 
     def _step(self, batch: _Batch, old: list[torch.Tensor]) -> dict[str, float]:
         """Take one optimizer step; the first fills ``old`` with the log-probabilities before any step."""

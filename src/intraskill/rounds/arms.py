@@ -7,7 +7,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from intraskill.method.errors import EnvironmentFault
+from intraskill.method.answers import Answers, an_unreadable, answers_of, count
+from intraskill.method.errors import EnvironmentFault, NothingToLearnError
 from intraskill.method.gate.intervals import reward_note, standard_error
 from intraskill.method.gate.pairs import Conditions, Scored
 from intraskill.method.randomness import child_seed
@@ -46,7 +47,27 @@ def run_arm(run: Run, path: Path, round_index: int | None, episodes: Sequence[Ep
     """
     if not path.exists():
         _run_batches(run, path, round_index, episodes)
-    return read_rollouts(path)
+    rollouts = read_rollouts(path)
+    _look_at_answers(run, path, round_index, rollouts)
+    return rollouts
+
+
+def _look_at_answers(run: Run, path: Path, round_index: int | None, rollouts: Sequence[Rollout]) -> None:
+    """Say that most answers are no calls; before any training stop when nearly all are.
+
+    Raises:
+        NothingToLearnError: at the cold start, beyond ``rollout.max_invalid``.
+    """
+    answers = answers_of(rollouts)
+    complaint = answers.complaint(an_unreadable(rollouts))
+    if not complaint:
+        return
+    if round_index == 0 and answers.invalid_share > run.config.rollout.max_invalid:
+        raise NothingToLearnError(
+            f"{path}: {complaint}; nothing can be learned from them. Mend the form, or train a start that knows it, "
+            "delete this file and run the same command again; rollout.max_invalid=1 goes on all the same"
+        )
+    run.monitor.say(f"warning: {path.stem}: {complaint}")
 
 
 def run_scored_arm(run: Run, path: Path, round_index: int | None, episodes: Sequence[Episode]) -> tuple[Rollout, ...]:
@@ -123,6 +144,8 @@ def rollout_row(rollout: Rollout, *, keep_turns: bool = True) -> dict[str, Any]:
 def _arm_metrics(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return reward ± SE, faults and token counts of rollout rows."""
     rewards = [row["reward"] for row in rows if row["reward"] is not None]
+    scored = [row for row in rows if row["fault"] is None]
+    answers = sum((count(row["truncated"], [turn["feedback"] for turn in row["turns"]]) for row in scored), Answers())
     return {
         "eval/rollouts": len(rows),
         "eval/faults": len(rows) - len(rewards),
@@ -130,6 +153,7 @@ def _arm_metrics(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "eval/reward_se": standard_error(rewards),
         "eval/sampled_tokens": sum(row["sampled_tokens"] for row in rows),
         "eval/prompt_tokens": sum(row["prompt_tokens"] for row in rows),
+        **answers.metrics("eval"),
     }
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from intraskill.config.config import FrontierConfig
 from intraskill.config.learning import GrpoConfig
+from intraskill.method.answers import an_unreadable, answers_of
 from intraskill.method.curriculum.contexts import Curriculum, plan_groups
 from intraskill.method.curriculum.frontier import FLAT, FrontierRule, in_frontier, with_signal
 from intraskill.method.errors import NothingToLearnError
@@ -95,8 +96,13 @@ def _train_steps(run: Run, directory: Path, round_index: int, groups: Sequence[G
         results = run_step(run, by_step[step], skill)
         faults = [rollout.fault for result in results for rollout in result.rollouts]
         run.say_faults(f"round {round_index}, step {step}", faults)
+        rollouts = [rollout for result in results for rollout in result.rollouts]
+        if complaint := answers_of(rollouts).complaint(an_unreadable(rollouts)):
+            run.monitor.say(f"warning: round {round_index}, step {step}: {complaint}")
         learned = [rescored(result, run.config.grpo.part) for result in results]
         chosen = with_signal(learned, run.config.grpo.groups_per_step)
+        if run.config.grpo.mask_truncated:
+            chosen = [result for result in chosen if not all(rollout.truncated for rollout in result.rollouts)]
         updates = run.learner.update(chosen) if chosen else {}
         if warning := updates.get("train/warning"):
             run.monitor.say(f"warning: {warning}")
@@ -104,7 +110,11 @@ def _train_steps(run: Run, directory: Path, round_index: int, groups: Sequence[G
         rows = [_row(run, result, result.group.id in used) for result in results]
         log.append(rows)
         flat = sum(pstdev(result.rewards) <= FLAT for result in learned if not result.faulted)
-        values = _step_metrics(results, chosen) | {"train/groups_flat": flat} | updates | _timing(began, results)
+        flat_bare = sum(
+            pstdev(result.rewards) <= FLAT for result in learned if not result.faulted and not result.group.visible
+        )
+        values = _step_metrics(results, chosen) | {"train/groups_flat": flat, "train/groups_flat_bare": flat_bare}
+        values |= updates | _timing(began, results)
         run.metrics.log(round_index, "train", step, values)
         note = reward_note([reward for result in results for reward in result.rewards])
         run.monitor.advance(step + 1, tokens=values["train/sampled_tokens"], note=note)
@@ -191,7 +201,9 @@ def _step_metrics(results: Sequence[GroupResult], chosen: Sequence[GroupResult])
         "train/groups_faulted": len(results) - len(sound),
         "train/groups_used": len(chosen),
         "train/rollouts_run": len(rollouts),
+        "train/groups_bare": len(bare),
         "train/truncated_share": fmean(rollout.truncated for rollout in rollouts),
+        **answers_of(rollouts).metrics("train"),
         "train/sampled_tokens": sum(sum(rollout.loss_mask) for rollout in rollouts),
         "train/prompt_tokens": sum(len(rollout.prompt_ids) for rollout in rollouts),
     }

@@ -402,7 +402,8 @@ def _audit_variation(model: Regression) -> None:
     if rows and (same or not outcome_N.any()):
         raise NoVariationError(
             f"all {rows} differences R − B are 0: every masked run earned what its bare run earned, and nothing says "
-            "how uncertain that is; check that the skill reaches the prompt and that rewards vary between tasks"
+            "how uncertain that is; the likely causes are answers that cannot be read, tasks that this checkpoint "
+            "always or never solves, and a skill that does not reach the prompt"
         )
 
 
