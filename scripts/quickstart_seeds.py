@@ -115,9 +115,7 @@ def arm_rollouts(runs: Path, name: str, seed: int, arm: str) -> tuple[Rollout, .
 
 def versus(runs: Path, seed: int, measure: str, arm: str) -> Row:
     """Return the difference of the two conditions at the end in one arm, paired over the same test tasks."""
-    after, before = (
-        MEASURES[measure](read_rollouts(directory(runs, name, seed) / "final" / f"{arm}.jsonl")) for name in EXPERIMENTS
-    )
+    after, before = (MEASURES[measure](arm_rollouts(runs, name, seed, arm)) for name in EXPERIMENTS)
     difference = paired_interval(before, after)
     return {
         "condition": "both", "seed": seed, "what": f"{arm}, method - plain GRPO", "measure": measure,

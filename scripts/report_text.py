@@ -122,6 +122,8 @@ def across(values: list[float]) -> str:
     """Return the mean with its t interval over the values, or the value alone where there is one."""
     if len(values) < 2:
         return f"{values[0]:+.3f} (one: no interval)"
+    if len(set(values)) == 1:  # such as two arms that are one, where a run ends without a skill
+        return f"{values[0]:+.3f} in all {len(values)}"
     found = mean_interval(values)
     return f"{found.mean:+.3f} [{found.low:+.3f}, {found.high:+.3f}] (t over {found.n})"
 
