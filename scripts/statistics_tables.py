@@ -46,6 +46,44 @@ def power() -> str:
     return table(["tasks", "standard error of a contribution", "smallest effect seen (80 % power)"], rows)
 
 
+def small() -> str:
+    """What small gates promise and keep, and how often a gate without effect names a chunk."""
+    rows = []
+    for row in read("gate_small"):
+        cells = [
+            row["chunks"],
+            row["tasks"],
+            f"{float(row['first_order_effect']):.3f}",
+            percent(row["first_order_power"]),
+        ]
+        cells += [f"{float(row['planned_effect']):.3f}", percent(row["planned_power"])]
+        rows.append([*cells, percent(row["named_alone"]), percent(row["named_together"])])
+    head = ["chunks", "tasks", "first order sees", "power, %", "planned sees", "power, %"]
+    return table([*head, "names one alone, %", "names one together, %"], rows)
+
+
+def intervals() -> str:
+    """Lowest coverage of Student's and of the printed interval, and the share of intervals without width, by kind."""
+    found, rows = read("interval_coverage"), []
+    for kind in dict.fromkeys(row["kind"] for row in found):
+        for tasks in dict.fromkeys(row["tasks"] for row in found if row["kind"] == kind):
+            cells = [kind, tasks]
+            for name in ("t", "printed"):
+                own = [r for r in found if (r["kind"], r["tasks"], r["interval"]) == (kind, tasks, name)]
+                lowest = min(float(row["coverage"]) for row in own)
+                cells += [f"{lowest:.1f}", f"{max(float(row['zero_width']) for row in own):.1f}"]
+            rows.append(cells)
+    head = [
+        "of a",
+        "tasks",
+        "t: lowest coverage, %",
+        "without width, %",
+        "printed: lowest coverage, %",
+        "without width, %",
+    ]
+    return table(head, rows)
+
+
 def coverage() -> str:
     """Range of the coverages over the four worlds, by estimator and number of tasks."""
     found = [row for row in read("gate_coverage") if row["world"] == "additive" and row["masks"] == "bernoulli"]
@@ -269,6 +307,8 @@ def sequential() -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "power": power,
+    "small": small,
+    "intervals": intervals,
     "coverage": coverage,
     "designs": designs,
     "wrong": wrong,
