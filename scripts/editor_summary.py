@@ -10,11 +10,11 @@ from statistics import fmean
 from typing import Any
 
 from editor_conditions import Condition
+from scipy.stats import bootstrap
 
 from intraskill.editor.actions import ACTIONS
 from intraskill.method.errors import counted
 from intraskill.method.gate.intervals import Interval, mean_interval
-from intraskill.rounds.evaluate import paired_interval
 
 Row = dict[str, Any]
 MEASURES = ("value", "score", "sampled")
@@ -63,7 +63,11 @@ def difference(before: Panel, after: Panel) -> tuple[Interval, Interval | None] 
         return None
     means = [{w: fmean(side[w][s] for s in seeds) for w in worlds} for side in (before, after)]
     by_seed = [fmean(after[w][s] - before[w][s] for w in worlds) for s in seeds]
-    return paired_interval(*means), mean_interval(by_seed) if len(seeds) > 1 else None
+    gains = [means[1][world] - means[0][world] for world in worlds]
+    found = bootstrap((gains,), fmean, method="percentile", rng=0)
+    low, high = found.confidence_interval
+    over_worlds = Interval(fmean(gains), float(low), float(high), float(found.standard_error), len(worlds))
+    return over_worlds, mean_interval(by_seed) if len(seeds) > 1 else None
 
 
 def _line(condition: Condition, measure: str, rows: Sequence[Row], panels: Mapping[str, Panel]) -> Row:

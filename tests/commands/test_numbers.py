@@ -63,6 +63,13 @@ def test_a_plan_of_impossible_numbers_is_refused(words: list[str], capsys: pytes
     assert f"argument {words[-2] if words[0] != '--tasks' else '--tasks'}: must" in said and words[-1] in said
 
 
+@pytest.mark.parametrize("words", [["--number", "0"], ["--careless", "1.5"]])
+def test_amounts_of_synthetic_traces_are_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["editor", "traces", "--out", "t.jsonl", *words])
+    assert f"argument {words[0]}: must lie in" in capsys.readouterr().err
+
+
 def test_ranges_are_intervals() -> None:
     assert whole("[0, 5]")("5") == 5 and real("(0, 1]")("1") == 1.0
     for kind, text in ((whole(), "0"), (real(), "0"), (real("[0, 1)"), "1"), (whole(), "1.5"), (real(), "x")):

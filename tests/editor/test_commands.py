@@ -280,8 +280,6 @@ def test_a_refused_run_goes_on_in_the_same_directory_once_it_is_mended(editing_p
         (["editor.domain=nowhere:world"], "editor.domain=nowhere:world cannot be imported"),
         (["editor.domain=plantd"], "editor.domain=plantd is no domain, did you mean 'planted'? There are: planted, "),
         (["editor.reward=sparse"], "editor.reward"),
-        (["--number", "0"], "--number=0 must be 1 or more"),
-        (["--careless", "1.5"], "--careless=1.5 in [0, 1]"),
     ],
 )
 def test_wrong_options_of_an_editor_are_one_sentence(editing_place, tmp_path, capsys, words, message):

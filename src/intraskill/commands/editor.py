@@ -100,15 +100,9 @@ def print_tables(root: Path) -> None:
     sys.stdout.write(paid_line(root))
 
 
-def _checked_amount(arguments: argparse.Namespace) -> None:
-    if arguments.number < 1 or not 0 <= arguments.careless <= 1:
-        raise ConfigError(f"--number={arguments.number} must be 1 or more, --careless={arguments.careless} in [0, 1]")
-
-
 def _traces(arguments: argparse.Namespace, config: Config) -> int:
     from intraskill.editor.warm_start import synthetic_traces, write_traces
 
-    _checked_amount(arguments)
     out = Path(arguments.out)
     pairs = synthetic_traces(config, arguments.number, careless=arguments.careless, root=out.parent)
     write_traces(out, pairs)
@@ -124,7 +118,6 @@ def _sft(arguments: argparse.Namespace, config: Config) -> int:
     from intraskill.rl.policy import lora_of
     from intraskill.rl.start import policy_directory
 
-    _checked_amount(arguments)
     out = Path(arguments.out)
     if out.exists():
         raise ConfigError(f"{out} exists already; choose another directory, or delete it to make it anew")

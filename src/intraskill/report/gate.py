@@ -94,9 +94,9 @@ def _measured(found: Validation) -> str:
         intervals = "Each comes with the interval of a gate of fixed size, and this one looked: see below."
     return (
         f"{tasks:,} tasks were played at checkpoint {checkpoint}: {bare} without any skill, and {masked} with a random "
-        f"part of its {shown}. A contribution is what showing a chunk adds to the reward of one task on average over "
-        f"the random sets of others beside it, which is not what it adds alone where chunks change one another's "
-        f"effect: {_ESTIMATOR_WORDS[found.facts.gate.estimator]} "
+        f"part of its {shown}. A contribution is what showing a chunk adds to the reward of one task, relative to no "
+        f"skill, on average over the random sets of others beside it; where chunks change one another's effect it is "
+        f"not what it adds alone: {_ESTIMATOR_WORDS[found.facts.gate.estimator]} "
         f"({found.facts.gate.estimator}). {intervals}"
     )
 

@@ -257,7 +257,7 @@ def _short_of(probe: ContractProbe, needed: int) -> Skipped | None:
     slots = slots_of(probe.environment)
     if slots is None or slots >= needed:
         return None
-    return Skipped(f"it takes {needed} episodes at once, and slots={slots} of them are open at most", optional=True)
+    return Skipped(f"it takes {needed} episodes at once, and env.options.slots={slots} is the most", optional=True)
 
 
 def _snapshot(probe: ContractProbe) -> Complaints:
