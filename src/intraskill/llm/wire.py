@@ -13,6 +13,7 @@ from intraskill.llm.endpoint import Endpoint, EndpointError, Question, QuestionE
 from intraskill.method.errors import counted
 from intraskill.net.exchange import HttpCall, HttpClient, HttpReply
 from intraskill.net.failures import TOO_MANY, HttpFailure, reason_of
+from intraskill.net.keys import scrubbed
 from intraskill.net.retrying import LONGEST_PAUSE_S, Patience, persist
 
 _LEAST_BYTES, _BYTES_PER_TOKEN = 1 << 20, 1024
@@ -100,7 +101,7 @@ class Wire:
             read = _streamed if reply.kind.startswith("text/event-stream") else _whole
             return self._checked(read(reply, question.schema is not None), question)
         except ProviderError as error:
-            return error.failure(self._http.scrub)
+            return error.failure(scrubbed(error.stated, asked.api_key_env))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             words = self._http.scrub(f"{type(error).__name__}: {error}")[:200]
             return HttpFailure("protocol", f"the reply is no chat completion ({words})")
@@ -166,11 +167,11 @@ class ProviderError(Exception):
         super().__init__(str(stated))
         self.stated = stated
 
-    def failure(self, scrub: Callable[[str], str]) -> HttpFailure:
-        """Return it as the status that its code names; 502 where it names none, for a provider behind the server."""
-        code = str(self.stated.get("code")) if isinstance(self.stated, Mapping) else ""
+    def failure(self, stated: Any) -> HttpFailure:
+        """Return it, without the key, as the status that its code names; 502 where it names none."""
+        code = str(stated.get("code")) if isinstance(stated, Mapping) else ""
         status = int(code) if code.isdecimal() and 400 <= int(code) <= 599 else 502
-        words = scrub(reason_of({"error": self.stated}))
+        words = reason_of({"error": stated})
         return HttpFailure("status", f"status {status} inside a reply of status 200: {words}", status, words)
 
 
