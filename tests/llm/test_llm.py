@@ -181,7 +181,8 @@ def test_a_wait_without_measure_is_capped_and_growing_pauses_too(tmp_path, monke
         client(server, tmp_path, retries=10, pause_s=1.0).ask(ASK, SCHEMA, read)
     pauses = [wait for wait in waits if wait]
     assert pauses[0] == LONGEST_PAUSE_S and max(pauses) <= 1.25 * LONGEST_PAUSE_S
-    assert pauses[1] < pauses[2] < pauses[3]
+    growing = [wait for wait in pauses if wait < LONGEST_PAUSE_S / 2]  # without those of the other threads' wait
+    assert growing[0] < growing[1] < growing[2]
 
 
 def test_a_server_without_structured_output_is_asked_in_plain_text_and_that_is_noted_once(tmp_path, caplog):
@@ -474,7 +475,7 @@ def test_a_fence_and_a_think_block_are_taken_off(text, unwrapped):
     ],
 )
 def test_nothing_else_is_taken_for_json_and_nothing_is_repaired(text):
-    with pytest.raises(ValueError, match=r"JSON|twice|surrogate|deep"):
+    with pytest.raises(ValueError, match=r"JSON|twice|surrogate|deep|finite"):
         parse(text)
 
 

@@ -14,7 +14,8 @@ from intraskill.environments.shopworld.proof import Oracle
 from intraskill.environments.shopworld.session import PARAMETERS
 from intraskill.environments.tool_calls import read_call, write_arguments
 from intraskill.method.errors import ConfigError
-from intraskill.rl.call_forms import FORMS, form_of, typed, without_thoughts
+from intraskill.method.thoughts import without_thoughts
+from intraskill.rl.call_forms import FORMS, form_of, typed
 from intraskill.rl.chat import ChatCodec
 
 TEMPLATES = Path(trl.__file__).parent / "chat_templates"

@@ -26,7 +26,7 @@ from intraskill.environments.protocol import (
     sound_outcome,
     system_of,
 )
-from intraskill.environments.tool_calls import read_json, write_arguments
+from intraskill.environments.tool_calls import write_arguments
 from intraskill.method.errors import (
     ArtifactError,
     ConfigError,
@@ -38,6 +38,7 @@ from intraskill.method.errors import (
 )
 from intraskill.method.randomness import shuffled
 from intraskill.method.tasks import OPENED, SPLITS, Split, Task
+from intraskill.store.json_rows import value_of
 
 MOST_ECHOED = 200
 HELP = """  TOOL words     call a tool, such as: search red mug    or: click back to search
@@ -217,7 +218,7 @@ class Table:
         """
         names = self._parameters[tool]
         with boundary("JSON") as crossing:
-            arguments = read_json(value) if value.lstrip().startswith("{") else None
+            arguments = value_of(value) if value.lstrip().startswith("{") else None
         if crossing.fault is None and isinstance(arguments, dict):
             return write_arguments(tool, arguments)
         if len(names) > 1 or (not names and value):

@@ -7,11 +7,14 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-_CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
+from intraskill.store.json_rows import value_of
+
+# Up to the next mark of either kind, so that the time is linear in a text of openings that nothing closes.
+_CALL = re.compile(r"<tool_call>((?:(?!</?tool_call>).)*)</tool_call>", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,30 +36,6 @@ def write_arguments(name: str, arguments: Mapping[str, Any]) -> str:
     return f"<tool_call>\n{body}\n</tool_call>"
 
 
-def without_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Return pairs as a dict.
-
-    Raises:
-        ValueError: for a key that stands twice.
-    """
-    if len({key for key, _ in pairs}) != len(pairs):
-        raise ValueError("a key stands twice")
-    return dict(pairs)
-
-
-def read_json(text: str) -> Any:
-    """Return a JSON value.
-
-    Raises:
-        ValueError: for what is no JSON, for a key that stands twice, and for numbers that are not finite.
-    """
-
-    def refuse(constant: str) -> Any:
-        raise ValueError(f"{constant} is no JSON number")
-
-    return json.loads(text, object_pairs_hook=without_duplicates, parse_constant=refuse)
-
-
 def read_call(text: str, parameters: dict[str, str]) -> ToolCall | str:
     """Return the one call in ``text``, or the feedback code that says why there is none.
 
@@ -70,7 +49,7 @@ def read_call(text: str, parameters: dict[str, str]) -> ToolCall | str:
     if not bodies:
         return "invalid_format"
     try:
-        call = read_json(bodies[0])
+        call = value_of(bodies[0])
         name, argument = call["name"], call["arguments"][parameters[call["name"]]]
         str.encode(argument)  # JSON can escape half a character, which no file would take
     except (ValueError, KeyError, TypeError, RecursionError):

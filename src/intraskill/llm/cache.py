@@ -16,6 +16,8 @@ from intraskill.method.randomness import content_hash
 from intraskill.store.run_directory import full_disk_is_one_error, make_directory
 
 VERSION = 1
+MOST_TOKENS = 10**9
+"""No answer has more; a larger count is nonsense."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,11 @@ class Completion:
         """Whether model or provider declined to answer."""
         return bool(self.refusal) or self.finish == "content_filter"
 
+    @property
+    def final(self) -> bool:
+        """Whether the same question need not be asked again: an answer, whole or cut at its own limit."""
+        return not self.refused and self.finish in ("stop", "length") and bool(self.text or self.finish == "length")
+
 
 class AnswerCache:
     """The answers of one run; nothing is made on disk before the first one is stored."""
@@ -65,7 +72,8 @@ class AnswerCache:
     ) -> tuple[Completion, bool]:
         """Return a stored answer and true, or that of ``ask``, stored first, and false.
 
-        The same question from two threads is asked once.
+        The same question from two threads is asked once. What is no final answer is kept for what it cost, and asked
+        again: a refusal or an empty answer of today must not be the answer for good.
 
         Args:
             question: everything that determines the answer; JSON.
@@ -86,9 +94,10 @@ class AnswerCache:
                 except ValueError:
                     damaged()
                 else:
-                    if stored == question:
+                    if stored == question and answer.final:
                         return answer, True
-                    damaged()
+                    if stored != question:
+                        damaged()
             answer = ask()
             make_directory(self.directory)
             _keep(path, {"question": question, "answer": asdict(answer)})
@@ -123,4 +132,6 @@ def _read(path: Path) -> tuple[Any, Completion]:
     wanted = {"text": str, "finish": str, "refusal": str, "tokens_in": int, "tokens_out": int, "estimated": bool}
     if wrong := [name for name, kind in wanted.items() if not isinstance(getattr(answer, name), kind)]:
         raise ValueError(f"{path} holds no answer: {wrong[0]} is of another type")
+    if max(answer.tokens_in, answer.tokens_out) > MOST_TOKENS:
+        raise ValueError(f"{path} holds no answer: more than {MOST_TOKENS:,} tokens")
     return question, answer

@@ -19,9 +19,10 @@ from intraskill.llm.endpoint import Endpoint, EndpointError, Question, QuestionE
 from intraskill.llm.wire import Wire
 from intraskill.method.errors import IntraSkillError
 from intraskill.method.thoughts import without_thought
+from intraskill.store.json_rows import value_of
 from intraskill.store.usage import Usage
 
-_FENCE = re.compile(r"\A```(?:json|JSON)?[ \t]*\n(?P<body>(?:(?!```).)*)\n?```\Z", re.DOTALL)
+_FENCE = re.compile(r"\A```(?:json|JSON)?[ \t]*\r?\n(?P<body>.*)```\Z", re.DOTALL)
 
 
 def parse(text: str) -> tuple[Any, bool]:
@@ -34,28 +35,11 @@ def parse(text: str) -> tuple[Any, bool]:
     if fenced := _FENCE.match(body):
         body = fenced["body"].strip()
     try:
-        value = json.loads(body, object_pairs_hook=_once, parse_constant=_refuse)
-        json.dumps(value, ensure_ascii=False).encode()
+        value = value_of(body)
     except json.JSONDecodeError as error:
         near = body[max(0, error.pos - 20) : error.pos + 20]
         raise ValueError(f"it is not one JSON value ({error.msg} at character {error.pos}, near {near!r})") from None
-    except UnicodeEncodeError:
-        raise ValueError("a string holds half a surrogate pair") from None
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
     return value, body != text.strip()
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        twice = next(name for i, (name, _) in enumerate(pairs) if name in dict(pairs[:i]))
-        raise ValueError(f"the key {twice!r} stands twice in one object")
-    return found
-
-
-def _refuse(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
 
 
 __all__ = [

@@ -2,18 +2,19 @@
 
 import json
 import logging
-import math
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from intraskill.llm.cache import Completion
+from intraskill.llm.cache import MOST_TOKENS, Completion
 from intraskill.llm.endpoint import Endpoint, EndpointError, Question, QuestionError
 from intraskill.method.errors import counted
 from intraskill.net.exchange import HttpCall, HttpClient, HttpReply
-from intraskill.net.failures import HttpFailure
-from intraskill.net.retrying import Patience, persist
+from intraskill.net.failures import TOO_MANY, HttpFailure, reason_of
+from intraskill.net.keys import scrubbed
+from intraskill.net.retrying import LONGEST_PAUSE_S, Patience, persist
 
 _LEAST_BYTES, _BYTES_PER_TOKEN = 1 << 20, 1024
 """An answer is read up to so many bytes: a streamed token is about 250, so more is a server that does not stop."""
@@ -32,6 +33,7 @@ class Wire:
         self._lock = threading.Lock()
         self._http = HttpClient(endpoint.api_key_env, uses_proxies=True)
         self._structured = endpoint.structured != "off"
+        self._resume_at = 0.0  # of the monotonic clock: a 429 to one thread makes all of them wait
         self._limit = "max_tokens"
 
     def send(self, question: Question) -> Completion:
@@ -43,7 +45,7 @@ class Wire:
         """
         outcome, attempts = persist(
             lambda _: self._adapt(question),
-            lambda failure: failure.passing or failure.kind == "protocol",
+            self._worth_repeating,
             Patience(self.endpoint.retries, first_s=self.endpoint.pause_s),
             question.key(),
             retrying=lambda: self._count("retried"),
@@ -51,6 +53,13 @@ class Wire:
         if isinstance(outcome, HttpFailure):
             raise self._error(outcome, attempts)
         return outcome
+
+    def _worth_repeating(self, failure: HttpFailure) -> bool:
+        if failure.status == TOO_MANY:
+            pause_s = 10 * self.endpoint.pause_s if failure.wait_s is None else min(failure.wait_s, LONGEST_PAUSE_S)
+            with self._lock:
+                self._resume_at = max(self._resume_at, time.monotonic() + pause_s)
+        return failure.passing or failure.kind == "protocol"
 
     def _adapt(self, question: Question) -> Completion | HttpFailure:
         """Try once; where the server refuses a field that it need not know, try without it."""
@@ -83,13 +92,16 @@ class Wire:
             connect_s=asked.timeout_s,
             most_bytes=_LEAST_BYTES + _BYTES_PER_TOKEN * question.max_tokens,
         )
+        time.sleep(max(0.0, self._resume_at - time.monotonic()))
         reply = self._http.attempt(call)
         if isinstance(reply, HttpFailure):
             late = f"no answer within {asked.section}.timeout_s={asked.timeout_s:g}"
             return replace(reply, text=late) if reply.kind == "timeout" else reply
         try:
             read = _streamed if reply.kind.startswith("text/event-stream") else _whole
-            return self._checked(read(reply), question)
+            return self._checked(read(reply, question.schema is not None), question)
+        except ProviderError as error:
+            return error.failure(scrubbed(error.stated, asked.api_key_env))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             words = self._http.scrub(f"{type(error).__name__}: {error}")[:200]
             return HttpFailure("protocol", f"the reply is no chat completion ({words})")
@@ -148,22 +160,67 @@ def _says(outcome: Completion | HttpFailure, words: tuple[str, ...]) -> bool:
     return any(word in str(outcome.data).lower() for word in words)
 
 
-def _whole(reply: HttpReply) -> Completion:
+class ProviderError(Exception):
+    """A status of success around an error: ``{"error": …}`` in the place of an answer, or in its first choice."""
+
+    def __init__(self, stated: Any) -> None:
+        super().__init__(str(stated))
+        self.stated = stated
+
+    def failure(self, stated: Any) -> HttpFailure:
+        """Return it, without the key, as the status that its code names; 502 where it names none."""
+        code = str(stated.get("code")) if isinstance(stated, Mapping) else ""
+        status = int(code) if code.isdecimal() and 400 <= int(code) <= 599 else 502
+        words = reason_of({"error": stated})
+        return HttpFailure("status", f"status {status} inside a reply of status 200: {words}", status, words)
+
+
+def _choice(data: Any) -> Mapping[str, Any]:
+    """Return the first choice.
+
+    Raises:
+        ProviderError: when an error stands there instead.
+    """
+    if data.get("error"):
+        raise ProviderError(data["error"])
+    if not data["choices"]:
+        raise ValueError("it holds no choice")
+    choice: Mapping[str, Any] = data["choices"][0]
+    if choice.get("error") or choice.get("finish_reason") == "error":
+        raise ProviderError(choice.get("error") or "finish_reason error")
+    return choice
+
+
+def _whole(reply: HttpReply, structured: bool) -> Completion:
     """Read a reply that comes as one JSON object."""
     if reply.cut:
         return Completion("", "length")
     data = json.loads(reply.body)
-    choice, usage = data["choices"], data.get("usage") or {}
-    if not choice:
-        raise ValueError("it holds no choice")
-    message = choice[0]["message"]
-    finish = choice[0].get("finish_reason") or "stop"
-    return _completion(message.get("content") or "", finish, message.get("refusal") or "", usage)
+    choice, usage = _choice(data), data.get("usage") or {}
+    message = choice["message"]
+    text = _content(message.get("content"))
+    if not text and structured:  # some servers put what follows a swallowed think tag there
+        text = _json_alone(message.get("reasoning_content") or message.get("reasoning"))
+    finish = choice.get("finish_reason") or "stop"
+    return _completion(text, finish, message.get("refusal") or "", usage)
 
 
-def _streamed(reply: HttpReply) -> Completion:
+def _content(content: Any) -> Any:
+    """Return the text of a message: a string, or a list of parts of which those with text count."""
+    if not isinstance(content, list):
+        return content or ""
+    return "".join(part if isinstance(part, str) else part.get("text") or "" for part in content)
+
+
+def _json_alone(reasoning: Any) -> str:
+    """Return reasoning that is one JSON object and nothing else; anything else is no answer."""
+    text = reasoning.strip() if isinstance(reasoning, str) else ""
+    return text if text.startswith("{") and text.endswith("}") else ""
+
+
+def _streamed(reply: HttpReply, structured: bool) -> Completion:
     """Put a streamed reply together; one without an end is broken."""
-    text, refusal, finish = "", "", ""
+    text, refusal, finish, thought = "", "", "", ""
     usage: Mapping[str, Any] = {}
     lines = reply.body.split(b"\n")
     for line in lines[:-1] if reply.cut else lines:
@@ -171,19 +228,18 @@ def _streamed(reply: HttpReply) -> Completion:
         if name != b"data" or data.strip() == b"[DONE]":
             continue
         chunk = json.loads(data)
-        if chunk.get("error"):
-            raise ValueError(f"the stream ends with {chunk['error']}")
         usage = chunk.get("usage") or usage
-        for choice in chunk["choices"][:1]:
+        for choice in [_choice(chunk)] if chunk.get("choices") or chunk.get("error") else []:
             delta = choice.get("delta") or {}
-            text += delta.get("content") or ""
+            text += _content(delta.get("content"))
+            thought += delta.get("reasoning_content") or delta.get("reasoning") or ""
             refusal += delta.get("refusal") or ""
             finish = choice.get("finish_reason") or finish
     if reply.cut:
         return _completion(text, "length", refusal, {})
     if not finish:
         raise ValueError("the stream ends before the answer does")
-    return _completion(text, finish, refusal, usage)
+    return _completion(text or (_json_alone(thought) if structured else ""), finish, refusal, usage)
 
 
 def _completion(text: Any, finish: str, refusal: Any, usage: Mapping[str, Any]) -> Completion:
@@ -200,7 +256,7 @@ def _text(text: str) -> str:
 
 def _count(tokens: Any) -> int:
     """Return a number of tokens; 0 for nonsense that no budget could use: it is then estimated."""
-    return int(tokens) if isinstance(tokens, int | float) and 0 < tokens < math.inf else 0
+    return int(tokens) if isinstance(tokens, int | float) and 0 < tokens <= MOST_TOKENS else 0
 
 
 def _estimate(text: str) -> int:

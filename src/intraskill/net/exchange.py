@@ -137,7 +137,8 @@ class HttpClient:
     def _read(self, response: "httpx.Response", most_bytes: int) -> HttpReply | HttpFailure:
         status = response.status_code
         if response.is_redirect:
-            return HttpFailure("redirect", f"status {status} sends this client elsewhere", status)
+            place = self.scrub(response.headers.get("location", "elsewhere"))[:_MOST_WORDS]
+            return HttpFailure("redirect", f"status {status} sends this client to {place}; give that address", status)
         if (packing := response.headers.get("content-encoding", "").strip().lower()) not in ("", "identity", "gzip"):
             return HttpFailure("protocol", self.scrub(f"a reply packed as {packing}")[:_MOST_WORDS], status)
         most_bytes = most_bytes if response.is_success else min(most_bytes, _MOST_BYTES_OF_AN_ERROR)

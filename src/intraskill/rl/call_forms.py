@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from intraskill.environments.tool_calls import read_json, without_duplicates
+from intraskill.store.json_rows import value_of, without_duplicates
 
 Call = tuple[str, dict[str, Any]]
 """The name of a tool and its arguments."""
@@ -62,18 +62,18 @@ def _call(value: Any, arguments_key: str = "arguments") -> Call:
 
 
 def _hermes(match: re.Match[str]) -> list[Call]:
-    return [_call(read_json(match[1]))]
+    return [_call(value_of(match[1]))]
 
 
 def _mistral(match: re.Match[str]) -> list[Call]:
-    value = read_json(match[1])
+    value = value_of(match[1])
     if not isinstance(value, list):
         raise ValueError("calls are a list")
     return [_call(item) for item in value]
 
 
 def _llama(match: re.Match[str]) -> list[Call]:
-    return [_call(read_json(match[0]), "parameters")]
+    return [_call(value_of(match[0]), "parameters")]
 
 
 _PARAMETER = re.compile(r"\s*<parameter=([^>\n]+)>\n(.*?)\n</parameter>", re.DOTALL)
@@ -152,27 +152,6 @@ def form_of(answer: str, call: Call) -> CallForm | None:
     return next((form for form in FORMS if form.calls(answer) == [call]), None)
 
 
-def without_thoughts(text: str, *, thinking: bool) -> str | None:
-    """Return what follows the thoughts of an answer; ``None`` when a thought does not end.
-
-    Args:
-        text: the answer.
-        thinking: the prompt has opened a thought already, so the answer begins inside it.
-    """
-    rest = f"<think>{text}" if thinking else text
-    kept: list[str] = []
-    while True:
-        before, opened, rest = rest.partition("<think>")
-        kept.append(before)
-        if not opened:
-            answer = "".join(kept)
-            # A closing tag that was never opened here ends a thought which the model began in its own way.
-            return answer.rpartition("</think>")[2] if "</think>" in answer else answer
-        _, closed, rest = rest.partition("</think>")
-        if not closed:
-            return None
-
-
 _JINJA = {"True": "true", "False": "false", "None": "null"}
 
 
@@ -191,7 +170,7 @@ def typed(call: Call, tools: Sequence[Mapping[str, Any]]) -> Call | None:
         if isinstance(value, str) and kind != "string":
             try:
                 # Templates write booleans and null with Jinja's `string` filter, which is Python's spelling.
-                value = read_json(_JINJA.get(value.strip(), value.strip()))
+                value = value_of(_JINJA.get(value.strip(), value.strip()))
             except (ValueError, RecursionError):
                 return None
         values[key] = value

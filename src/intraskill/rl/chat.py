@@ -13,7 +13,8 @@ from intraskill.environments.protocol import ToolSpec
 from intraskill.environments.tool_calls import write_arguments
 from intraskill.method.errors import ConfigError
 from intraskill.method.randomness import content_hash
-from intraskill.rl.call_forms import HERMES, Call, CallForm, form_of, typed, without_thoughts
+from intraskill.method.thoughts import without_thoughts
+from intraskill.rl.call_forms import HERMES, Call, CallForm, form_of, typed
 
 _ANSWER = "ANSWER-PLACEHOLDER-5713"
 _PAGE = "PAGE-PLACEHOLDER-8241"

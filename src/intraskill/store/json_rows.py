@@ -2,7 +2,8 @@
 
 import json
 import math
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from intraskill.method.errors import IntraSkillError
@@ -30,14 +31,17 @@ def rows_of(text: str) -> list[Any]:
     return rows
 
 
-def _value_of(text: str) -> Any:
-    """Return one JSON value, without what no record can hold: NaN, an infinity, half a surrogate pair.
+def value_of(text: str) -> Any:
+    """Return one JSON value, without what no record can hold or no reader would agree on.
 
     Raises:
-        ValueError: for these, for what is nested too deeply, and for text that is no JSON.
+        ValueError: for text that is no JSON, and for a key that stands twice in one object, NaN, an infinity, a number
+            beyond any float, half a surrogate pair, and what is nested too deeply.
     """
     try:
-        value = json.loads(text, parse_constant=_number, parse_float=_number)
+        value = json.loads(
+            text, object_pairs_hook=without_duplicates, parse_constant=_number, parse_float=_number, parse_int=_integer
+        )
         if "\\u" in text:  # only an escape can write half a pair
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -47,10 +51,27 @@ def _value_of(text: str) -> Any:
     return value
 
 
+def without_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return pairs as a dict.
+
+    Raises:
+        ValueError: for a key that stands twice.
+    """
+    if len(unique := dict(pairs)) < len(pairs):
+        twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        raise ValueError(f"the key {twice!r} stands twice in one object")
+    return unique
+
+
 def _number(text: str) -> float:
     if not math.isfinite(number := float(text)):
-        raise ValueError(f"{text} is no finite number")
+        raise ValueError(f"{text[:40]} is no finite number")
     return number
+
+
+def _integer(text: str) -> int:
+    _number(text)
+    return int(text)
 
 
 def each_row(text: str, read: Callable[[str, Any], T]) -> tuple[list[T], list[str]]:
@@ -63,14 +84,14 @@ def each_row(text: str, read: Callable[[str, Any], T]) -> tuple[list[T], list[st
     named = [(f"line {i}", line) for i, line in enumerate(lines_of(text), 1) if line.strip()]
     if text.lstrip().startswith("["):
         try:
-            named = [(f"entry {i}", json.dumps(row)) for i, row in enumerate(_value_of(text), 1)]
+            named = [(f"entry {i}", json.dumps(row)) for i, row in enumerate(value_of(text), 1)]
         except ValueError as error:
             return [], [f"the JSON array: {error}"]
     read_rows: list[T] = []
     wrong: list[str] = []
     for name, line in named:
         try:
-            read_rows.append(read(name, _value_of(line)))
+            read_rows.append(read(name, value_of(line)))
         except (ValueError, IntraSkillError) as error:
             wrong.append(f"{name}: {error}")
     return read_rows, wrong
