@@ -87,6 +87,7 @@ def test_every_row_loads_or_is_listed_with_its_reason(loaded: Loaded) -> None:
     instructions = sum(
         len(row["instructions"]) if isinstance(row["instructions"], list) else 1
         for row in rows
+        if isinstance(row, dict)
         if isinstance(row, dict) and row.get("asin") in loaded.catalogue.by_id and "instructions" in row
     )
     assert len(loaded.tasks) + len(reasons(loaded, "task")) == instructions
@@ -114,6 +115,21 @@ def test_the_budget_is_price_upper_else_the_instruction(loaded: Loaded) -> None:
     assert task_of(loaded, "10000003-2").goal.budget == 1300.0  # price_upper "1,300"; the text names no price
     assert task_of(loaded, "10000002").goal.budget == 286.0  # 260元左右
     assert task_of(loaded, "10000005").goal.budget is None  # 100元以上 is a lower bound
+
+
+def test_of_two_budgets_the_one_in_the_visible_request_decides(tmp_path: Path, loaded: Loaded) -> None:
+    task_id = next(task.id for task in loaded.tasks if task.persona is not None)
+    with_two = lambda rows: [  # noqa: E731
+        item.update(instruction="想买它，预算500元以内", instruction_simple="想买它，预算300元以内", price_upper=None)
+        for row in rows
+        if isinstance(row, dict)
+        for item in row.get("instructions") or []
+        if isinstance(item, dict) and item.get("instruction_simple")
+    ]
+    path = variation(tmp_path, with_two)
+    changed = load_shopsimulator(path)
+    assert task_of(changed, task_id).persona is not None and task_of(changed, task_id).goal.budget == 300.0
+    assert any("names another budget" in note for note in map(str, changed.notes))
 
 
 def test_an_unreadable_price_upper_excludes_the_task_and_zero_means_none(tmp_path: Path) -> None:

@@ -128,26 +128,32 @@ def _task(name: str, product: Product, row: Mapping[str, Any], item: object, led
     if not instruction:
         raise UnusableError("the instruction is null or blank")
     persona = ledger.public_persona(item.get("user_persona") or row.get("user_persona"), name) if simple else None
-    budget = _budget(name, item, ledger)
+    request, hidden = (simple, instruction) if persona else (instruction, simple)
+    budget = _budget(name, item, (request, hidden), ledger)
     wanted = texts_of(item.get("attributes")) or texts_of(item.get("instruction_attributes"))
     options = goal_options(texts_of(item.get("instruction_options")), product)
     goal = goal_of(product, wanted, options, budget)
-    request = simple if persona else instruction
     ledger.require_unnamed(request)
     user = f"user-{content_hash(persona)}" if persona else f"user-{product.id}"
     return ShopTask(name, instruction, request, persona, user, goal, features_of(product, goal, bool(persona)))
 
 
-def _budget(name: str, item: Mapping[str, Any], ledger: RowLedger) -> float | None:
-    """``price_upper`` where it is given and above 0, else what the full instruction says, else the short one."""
+def _budget(name: str, item: Mapping[str, Any], texts: tuple[str, str], ledger: RowLedger) -> float | None:
+    """``price_upper`` where it is given and above 0, else what the visible request says, else the hidden text.
+
+    Where the two texts name different budgets, the policy can only keep the one that it sees.
+    """
     given = item.get("price_upper")
     if text_of(given) and not _is_nothing(given):
         upper = prices_of(given)
         if upper is None:
             raise UnusableError(f"price_upper={given!r} is no price")
         return upper[1]
-    found = [budget_of(text_of(item.get(key))) for key in ("instruction", "instruction_simple")]
-    budget = next((upper for upper, _ in found if upper is not None), None)
+    found = [budget_of(text) for text in texts]
+    named = [upper for upper, _ in found if upper is not None]
+    if len(set(named)) > 1:
+        ledger.note("the hidden instruction names another budget than the request, which decides", name)
+    budget = named[0] if named else None
     if budget is None and any(stated for _, stated in found):
         ledger.note("a budget without a number, read as no budget", name)
     return budget

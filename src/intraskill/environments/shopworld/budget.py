@@ -1,6 +1,6 @@
 """The budget that a request states, in English or Chinese words.
 
-A range gives its upper end, "about" (左右, 大约 …) gives × 1.1, a lower bound alone (over, 以上 …) is no budget.
+A range gives its upper end, "about" (左右, 大约, 出头 …) gives × 1.1, a lower bound alone (over, 以上 …) is no budget.
 A number is money only beside a sign of it: a currency, a price word, or an upper bound at the end of a clause.
 Without that rule "size 10-12" or "500毫升" would be a budget. Of several amounts the surest counts: beside a price
 word, then with a currency, then with a bound; of equally sure ones the largest.
@@ -39,12 +39,14 @@ _BOUND_WORDS = (
 )
 _UPPER = re.compile(rf"\b{_BOUND_WORDS}\s+{_NUMBER}")
 _PLAIN = re.compile(
-    rf"(?:budget|price|cost)\s*(?:is|of|:)*\s*{_NUMBER}|{_NUMBER}\s*(?:dollars\s*)?(?:or (?:less|under)|max(?:imum)?\b)"
+    rf"(?:budget|price|cost)\s*(?:is|of|:)*\s*{_NUMBER}"
+    rf"|{_NUMBER}\s*(?:dollars\s*)?(?:or (?:less|under)|max(?:imum)?\b|at most\b|tops\b)"
 )
 _LOWER = re.compile(rf"(?:over|above|at least|more than)\s+{_NUMBER}")
 _STATED = re.compile(rf"\$|budget|price|\b{_BOUND_WORDS}\s[a-z\s-]{{1,40}}\b(?:dollars|bucks|euros)\b")
 _SIGN = re.compile(r"[$£€]")
 _CURRENCY = r"(?:dollars?|usd|bucks|euros?|pounds? sterling)\b"
+_CURRENCY_WORD = re.compile(rf"\b{_CURRENCY}")
 _CURRENCY_AFTER = re.compile(rf"\s*{_CURRENCY}")
 _PRICE_BEFORE = re.compile(r"\b(?:price[ds]?|budget|costs?|spend|pay)\b[^,;.!?]*$")
 _CLAUSE_END = re.compile(r"\s*(?:[,;.!?](?!\d)|$)")
@@ -60,18 +62,24 @@ _WRITTEN = re.compile(rf"\b(?:a\s+)?({_WORD}(?:[\s-]+(?:and\s+)?{_WORD})*)(?=\s+
 _HAN = re.compile(r"[\u3400-\u9fff]")
 _DIGITS = {"零": 0, "〇": 0, "一": 1, "二": 2, "两": 2, "三": 3, "四": 4, "五": 5, "六": 6, "七": 7, "八": 8, "九": 9}
 _UNITS = {"十": 10, "百": 100, "千": 1000, "万": 10_000, "k": 1000}
-_AMOUNT = r"(\d+(?:\.\d+)?\s*[k万千百]?|[零〇一二两三四五六七八九十百千万]+)"
+# 1万2 is 12,000 and 3千5 is 3,500; the digit behind is no count of its own (1万2件).
+_AMOUNT = (
+    r"(\d+(?:\.\d+)?\s*(?:[万千百]\d(?![\d.]|\s*[件个张台双只支片瓶])|[k万千百])?"
+    r"|[零〇一二两三四五六七八九十百千万]+)"
+)
 # 块 also counts pieces (3块毛巾), so it is money only where nothing countable follows.
-_YUAN = r"(?:元|圆|rmb|人民币|块钱|块(?=$|[,.。!?;、\s以之内左上附的多吧就到至~—–-]))"
-_CONTEXT = r"(?:预算|价格|售价|价位|价钱|心理价)"
+_YUAN = r"(?:元|圆|rmb|人民币|块钱|块(?=$|[,.。!?;、\s以之内左上附的多吧就到至出应差~—–-]))"
+_CONTEXT = r"(?:预算|价格|售价|价位|价钱|心理价|费用|花费|开销)"
+_AFTER = r"(?P<after>\s*(?:这个|这样的|这种|之间的|的)(?:价位|价格|价钱|预算))"
 _NEAR = r"[^,。!?;\d]"
 _CHINESE_RANGE = re.compile(
-    rf"(?P<context>{_CONTEXT}{_NEAR}{{0,8}}?)?¥?{_AMOUNT}\s*(?P<a>{_YUAN})?\s*(?:-|—|–|~|至|到)+"
-    rf"\s*¥?{_AMOUNT}\s*(?P<b>{_YUAN})?"
+    rf"(?P<context>{_CONTEXT}{_NEAR}{{0,8}}?)?¥?{_AMOUNT}\s*(?P<a>{_YUAN})?\s*(?:(?:-|—|–|~|至|到)+|(?P<and>[和与跟]))"
+    rf"\s*¥?{_AMOUNT}\s*(?P<b>{_YUAN})?(?P<between>\s*之间)?(?:{_AFTER})?"
 )
 _MONEY = re.compile(
     rf"(?P<context>{_CONTEXT}{_NEAR}{{0,8}}?)?(?P<yen>¥)?{_AMOUNT}(?P<more>多|来|几)?\s*(?P<unit>{_YUAN})?"
-    r"\s*(?P<suffix>以内|以下|之内|内|左右|上下|附近|以上|往上|起|\+)?"
+    r"\s*(?P<suffix>以内|以下|之内|内|左右|上下|附近|出头|(?:应该|大概)?差不多|以上|往上|起|\+)?"
+    rf"(?:{_AFTER})?"
 )
 _VAGUE = re.compile(rf"(?<![十百千万])[几数][十百千万]+[多来]?\s*{_YUAN}|{_CONTEXT}{_NEAR}{{0,8}}?[几数][十百千万]+")
 _ABOUT_BEFORE = re.compile(rf"(?:大概|大约|约|差不多){_NEAR}{{0,4}}$")
@@ -133,7 +141,7 @@ def _english_mentions(text: str) -> Iterator[_Mention]:
 
 def _money(found: re.Match[str], text: str) -> tuple[bool, bool]:
     """A price word before the match in the same clause; a currency sign in it, or a currency word in or behind it."""
-    currency = _SIGN.search(found[0]) or _CURRENCY_AFTER.match(text, found.end())
+    currency = _SIGN.search(found[0]) or _CURRENCY_WORD.search(found[0]) or _CURRENCY_AFTER.match(text, found.end())
     return bool(_PRICE_BEFORE.search(text[: found.start()])), bool(currency)
 
 
@@ -163,9 +171,9 @@ def _chinese(text: str) -> tuple[float | None, bool]:
 
 def _chinese_ranges(text: str) -> Iterator[_Mention]:
     for found in _CHINESE_RANGE.finditer(text):
-        currency = bool(found["a"] or found["b"])
-        if found["context"] or currency:
-            yield _Mention((bool(found["context"]), currency, True), _amount(found[4]))
+        currency, priced = bool(found["a"] or found["b"]), bool(found["context"] or found["after"])
+        if (priced or currency) and bool(found["and"]) <= bool(found["between"]):
+            yield _Mention((priced, currency, True), _amount(found[5]))
 
 
 def _mentions(text: str) -> Iterator[_Mention]:
@@ -177,8 +185,12 @@ def _mentions(text: str) -> Iterator[_Mention]:
         bounded = most or suffix in ("以内", "以下", "之内")
         if not _is_chinese_money(text, found, bounded, most):
             continue
-        about = suffix in ("左右", "上下", "附近") or found["more"] == "来"
-        sure = (bool(found["context"]), bool(found["unit"] or found["yen"]), bool(bounded or suffix or about or bound))
+        about = suffix.endswith(("左右", "上下", "附近", "出头", "差不多")) or found["more"] == "来"
+        sure = (
+            bool(found["context"] or found["after"]),
+            bool(found["unit"] or found["yen"]),
+            bool(bounded or suffix or about or bound),
+        )
         if suffix in ("以上", "往上", "起", "+") or (bound and not most):
             yield _Mention(sure, None)
         elif found["more"] in ("多", "几"):
@@ -191,7 +203,9 @@ def _mentions(text: str) -> Iterator[_Mention]:
 
 def _is_chinese_money(text: str, found: re.Match[str], bounded: bool, most: bool) -> bool:
     unit, amount = found["unit"] or "", _amount(found[3])
-    if found["yen"] or (found["context"] and (unit or bounded or _ends(text, found))):
+    if found["yen"] or (found["after"] and not _MEASURE_BEFORE.search(text[: found.start(3)])):
+        return True
+    if found["context"] and (unit or bounded or _ends(text, found)):
         return True
     if unit:
         return unit != "块" or bounded or amount >= _LEAST_BARE
@@ -217,8 +231,9 @@ def _amount(written: str) -> float:
     """Read 300, 3.5k, 2千, 三百五, 一千零五十; a trailing digit takes the next lower place (三百五 = 350)."""
     written = written.strip()
     if written[0].isascii():
-        unit = _UNITS.get(written[-1], 1)
-        return float(written.rstrip("k万千百").strip()) * unit
+        head, unit, tail = re.fullmatch(r"([\d.]+)\s*([k万千百]?)(\d?)", written).groups()  # type: ignore[union-attr]
+        scale = _UNITS.get(unit, 1)
+        return float(head) * scale + float(tail or 0) * scale / 10
     total, section, digit, place = 0.0, 0.0, None, 1.0
     for char in written:
         if char in _DIGITS:
