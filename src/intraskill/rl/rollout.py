@@ -27,6 +27,9 @@ from intraskill.rl.chat import ChatCodec
 from intraskill.rl.engines.constrained import Constraint, Guide
 from intraskill.rl.policy import Conversations, Engine, Generation
 
+DOES_NOT_FIT = "does not fit"
+"""How the fault of an episode begins for which the context is too short, whatever the policy does."""
+
 
 class _Guidable(Conversations, Protocol):
     """Conversations whose next actions can be restricted."""
@@ -173,7 +176,7 @@ def _does_not_fit(live: _Live, limits: RolloutConfig) -> str:
     """
     page = f", the next page {len(live.appended):,}" if live.appended else ""
     return (
-        f"does not fit: the prompt takes {len(live.prompt_ids):,} tokens{page} and an action "
+        f"{DOES_NOT_FIT}: the prompt takes {len(live.prompt_ids):,} tokens{page} and an action "
         f"{limits.max_new_tokens:,} (rollout.max_new_tokens), rollout.max_context={limits.max_context:,}; raise it, or "
         "shorten pages or skill"
     )

@@ -4,6 +4,7 @@ An episode that broke technically is a fault. One that ran into a limit of actio
 skill, was ended by the agent's own doing: the shop pays nothing for it, as everywhere.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -18,7 +19,7 @@ from intraskill.method.errors import NothingToLearnError, counted
 from intraskill.method.randomness import Address, content_hash, shuffled
 from intraskill.method.rollouts import Episode, Rollout
 from intraskill.method.tasks import Split, Task
-from intraskill.rl.rollout import in_batches, run_episodes
+from intraskill.rl.rollout import DOES_NOT_FIT, in_batches, run_episodes
 from intraskill.store.records import from_json, lean, to_json
 from intraskill.store.run_directory import PartialLog, file_hash, make_directory
 
@@ -185,9 +186,10 @@ class ShopWorker:
         batch = -(-BATCH // self.workers)
         limits = RolloutConfig(max_turns=MAX_TURNS, max_new_tokens=MAX_NEW_TOKENS, max_context=MAX_CONTEXT)
         shop, version = plain_shop(self.preset, seed), self.version
-        return in_batches(
+        rollouts = in_batches(
             lambda some: run_episodes(some, shop, engine, codec, limits, version), episodes, batch, self.workers
         )
+        return tuple(_overlong(rollout, shop.reward_parts) for rollout in rollouts)
 
     @cached_property
     def _loaded(self) -> "tuple[TorchEngine, ChatCodec]":
@@ -226,6 +228,13 @@ class ShopVerifier:
     def score(self, query: Query, answer: Answer) -> float:
         """Return it."""
         return float(answer.facts["rollout"].parts[self.part])
+
+
+def _overlong(rollout: Rollout, parts: Sequence[str]) -> Rollout:
+    """Return an episode whose skill leaves no room for an action as one that earned nothing: the editor wrote it."""
+    if rollout.fault is None or rollout.token_ids or not rollout.fault.startswith(DOES_NOT_FIT):
+        return rollout
+    return dataclasses.replace(rollout, fault=None, reward=0.0, parts=dict.fromkeys(parts, 0.0), truncated=True)
 
 
 def _episode(job: Job) -> Episode:
