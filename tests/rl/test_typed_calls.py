@@ -15,6 +15,7 @@ from intraskill.environments.tool_calls import (
     read_typed_call,
     write_arguments,
 )
+from intraskill.method.errors import ConfigError
 from intraskill.proposers.llm import _example_actions
 
 DESK = Desk("tiny")
@@ -125,3 +126,22 @@ def test_the_shop_s_own_reader_takes_one_text():
     for arguments in ({"value": 3}, {"value": "a", "more": "b"}, {"query": "a"}, {}):
         assert read_call(write_arguments("click", arguments), parameters) == "invalid_format"
     assert read_call(write_arguments("click", {"value": "  "}), parameters) == "empty_argument"
+
+
+@pytest.mark.parametrize("stem", [*TAUGHT, *TOLD])
+def test_a_whole_dialogue_renders_or_fails_in_the_template_s_own_words(stem):
+    codec = codec_of(stem, TOOLS)
+    try:
+        text = codec.dialogue()
+    except ConfigError as error:
+        assert "the chat template refuses a conversation of system, user, assistant, tool, assistant" in str(error)
+    else:
+        assert "PAGE" in text and "request" in text
+
+
+def test_the_account_names_the_form_and_shows_one_call():
+    assert codec_of("qwen3_5_nothink", TOOLS).account.startswith(
+        "actions are read as Qwen XML, for example <tool_call>"
+    )
+    told = codec_of("deepseekv3", TOOLS).account
+    assert "Hermes JSON, which the system message explains" in told and '{"name": "list_open", "arguments": {}}' in told

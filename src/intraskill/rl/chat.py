@@ -147,6 +147,26 @@ class ChatCodec:
         call = (example.name, dict(example.arguments))
         return (self.written(call).strip() if self.teaches else "") or write_arguments(*call)
 
+    @property
+    def account(self) -> str:
+        """How actions are written, with one example, in a sentence."""
+        told = "" if self.teaches else ", which the system message explains since the chat template teaches no form"
+        return f"actions are read as {self.form.name}{told}, for example {' '.join(self.example.split())}"
+
+    def dialogue(self) -> str:
+        """Return a whole dialogue as the template writes it: request, call, page, call.
+
+        Raises:
+            ConfigError: with the template's own words, when it cannot.
+        """
+        example = example_call(self._tools[0]) if self._tools else TypedCall("tool", {})
+        function = {"name": example.name, "arguments": dict(example.arguments)}
+        named = {"id": "call_0", "type": "function", "function": function}
+        calling = {"role": "assistant", "content": "", "tool_calls": [named]}
+        page = {"role": "tool", "name": example.name, "tool_call_id": "call_0", "content": _TWO_LINES}
+        opening = [{"role": "system", "content": self._system}, {"role": "user", "content": "request"}]
+        return self._render([*opening, calling, page, calling], tools=self._shown, prompt=False)
+
     def written(self, call: Call) -> str:
         """Return one call as the template writes it, without what ends the answer; empty if it writes none."""
         function = {"name": call[0], "arguments": call[1]}
