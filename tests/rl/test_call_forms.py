@@ -64,12 +64,12 @@ SHIPPED = sorted(path.stem for path in TEMPLATES.glob("*.jinja") if not path.ste
 WORLD = ShopWorld("tiny", 0)
 
 
-def codec_of(stem: str, **options: Any) -> ChatCodec:
+def codec_of(stem: str, tools: Any = WORLD.tools, **options: Any) -> ChatCodec:
     words = copy.deepcopy(tokenizer())
     words.chat_template = (TEMPLATES / f"{stem}.jinja").read_text(encoding="utf-8")
     family = max((name for name in EOS if stem.startswith(name)), key=len, default=None)
     words.add_special_tokens({"eos_token": EOS[family] if family else "<eos>", "bos_token": "<bos>"})
-    return ChatCodec(words, WORLD.tools, system="You are a shopping agent.", options=options)
+    return ChatCodec(words, tools, system="You are a shopping agent.", options=options)
 
 
 def test_every_shipped_template_is_accounted_for() -> None:

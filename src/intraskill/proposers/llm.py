@@ -22,7 +22,7 @@ from intraskill.environments.protocol import (
     slots_of,
     sound_outcome,
 )
-from intraskill.environments.tool_calls import write_call
+from intraskill.environments.tool_calls import example_call, write_arguments
 from intraskill.llm.client import BadAnswerError, JsonClient, Usage
 from intraskill.method.rewards import success_of
 from intraskill.method.rollouts import Rollout
@@ -122,12 +122,8 @@ def full_success(parts: Mapping[str, float], reward: float | None) -> bool:
 
 def _example_actions(tools: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return one action text per tool, as an agent writes them."""
-    examples = []
-    for tool in tools:
-        function = tool["function"]
-        parameter = next(iter(function["parameters"]["properties"]), "value")
-        examples.append(write_call(function["name"], parameter, "…"))
-    return tuple(examples)
+    examples = [example_call(tool, "…") for tool in tools]
+    return tuple(write_arguments(example.name, example.arguments) for example in examples)
 
 
 _MAX_LESSONS = 3

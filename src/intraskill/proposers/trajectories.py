@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from intraskill.environments.protocol import ToolSpec
-from intraskill.environments.tool_calls import ToolCall, read_call
+from intraskill.environments.tool_calls import Refusal, ToolCall, argument_words, read_typed_call
 from intraskill.method.errors import ArtifactError, offenders
 from intraskill.method.rollouts import Rollout, Turn
 from intraskill.method.skill.skill import BARE
@@ -98,11 +98,8 @@ def _turn(turn: Any, where: str, tools: Sequence[ToolSpec]) -> Turn:
         raise ValueError(f"{where} must be a JSON object, got {type(turn).__name__}")
     _check_keys(where, turn, _TURN_KEYS, _MORE_TURN_KEYS)
     action = _text(turn, "action")
-    parameters = {
-        tool["function"]["name"]: next(iter(tool["function"]["parameters"]["properties"]), "") for tool in tools
-    }
-    call = read_call(action, parameters)
-    found = call if isinstance(call, ToolCall) else ToolCall("", "")
+    call = read_typed_call(action, tools)
+    found = ToolCall("", "") if isinstance(call, Refusal) else ToolCall(call.name, argument_words(call.arguments))
     state = {"observation": _text(turn, "observation")} if "observation" in turn else {}
     tool, argument = str(turn.get("tool", found.name)), str(turn.get("argument", found.argument))
     return Turn(_text(turn, "page"), action, tool, argument, _text(turn, "feedback"), state)

@@ -113,8 +113,12 @@ def _calls(config: Config) -> list[Finding]:
         codec = ChatCodec(tokenizer, environment.tools, system=system_of(environment), options=variables)
     except (IntraSkillError, OSError, ValueError) as error:
         return [(False, f"chat template: {error}")]
-    told = "" if codec.teaches else ", which the system message explains"
-    return [(True, f"actions are read as {codec.form.name}{told}, for example {' '.join(codec.example.split())}")]
+    try:
+        shown = "PAGE" in codec.dialogue()
+    except IntraSkillError as error:
+        return [(True, codec.account), (True, f"the template cannot render a dialogue of two calls by itself: {error}")]
+    whole = "whole" if shown else "without its page, which the template drops"
+    return [(True, codec.account), (shown, f"a dialogue of request, call, page and call is rendered {whole}")]
 
 
 def _disk(config: Config) -> Finding:

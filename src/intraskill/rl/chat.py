@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import TemplateError
 
 from intraskill.environments.protocol import ToolSpec
-from intraskill.environments.tool_calls import write_arguments
+from intraskill.environments.tool_calls import TypedCall, example_call, write_arguments
 from intraskill.method.errors import ConfigError
 from intraskill.method.randomness import content_hash
 from intraskill.method.thoughts import without_thoughts
@@ -143,9 +143,29 @@ class ChatCodec:
     @property
     def example(self) -> str:
         """One call of the first tool as an answer holds it."""
-        function: dict[str, Any] = self._tools[0]["function"] if self._tools else {"name": "tool"}
-        call = (str(function["name"]), dict.fromkeys(function.get("parameters", {}).get("properties", {}), "..."))
+        example = example_call(self._tools[0]) if self._tools else TypedCall("tool", {})
+        call = (example.name, dict(example.arguments))
         return (self.written(call).strip() if self.teaches else "") or write_arguments(*call)
+
+    @property
+    def account(self) -> str:
+        """How actions are written, with one example, in a sentence."""
+        told = "" if self.teaches else ", which the system message explains since the chat template teaches no form"
+        return f"actions are read as {self.form.name}{told}, for example {' '.join(self.example.split())}"
+
+    def dialogue(self) -> str:
+        """Return a whole dialogue as the template writes it: request, call, page, call.
+
+        Raises:
+            ConfigError: with the template's own words, when it cannot.
+        """
+        example = example_call(self._tools[0]) if self._tools else TypedCall("tool", {})
+        function = {"name": example.name, "arguments": dict(example.arguments)}
+        named = {"id": "call_0", "type": "function", "function": function}
+        calling = {"role": "assistant", "content": "", "tool_calls": [named]}
+        page = {"role": "tool", "name": example.name, "tool_call_id": "call_0", "content": _TWO_LINES}
+        opening = [{"role": "system", "content": self._system}, {"role": "user", "content": "request"}]
+        return self._render([*opening, calling, page, calling], tools=self._shown, prompt=False)
 
     def written(self, call: Call) -> str:
         """Return one call as the template writes it, without what ends the answer; empty if it writes none."""
@@ -214,11 +234,23 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
+def _described(parameters: Mapping[str, Any]) -> list[str]:
+    """Return one line per parameter whose values are not any text: its type and its choices."""
+    needed = parameters.get("required", list(parameters.get("properties", {})))
+    lines = []
+    for name, schema in parameters.get("properties", {}).items():
+        kind, choices = schema.get("type", "string"), schema.get("enum")
+        if kind != "string" or choices or name not in needed:
+            words = [str(kind), *([f"one of {', '.join(map(json.dumps, choices))}"] if choices else [])]
+            lines.append(f"{name}: {', '.join(words + ['optional'] * (name not in needed))}")
+    return lines
+
+
 def _calls(tools: Sequence[ToolSpec]) -> str:
     """Say which calls there are, for a template that does not."""
     lines = ["# Tools", "Answer with one call."]
     for tool in tools:
-        function = tool["function"]
-        arguments = dict.fromkeys(function.get("parameters", {}).get("properties", {}), "...")
-        lines += [function.get("description", function["name"]), write_arguments(function["name"], arguments)]
+        function, example = tool["function"], example_call(tool)
+        lines += [function.get("description", function["name"]), write_arguments(example.name, example.arguments)]
+        lines += _described(function.get("parameters", {}))
     return "\n".join(lines)

@@ -63,6 +63,8 @@ def run(config: Config, monitor: Monitor | None = None) -> Path:
     """
     current = assemble(config, monitor)
     with locked(current.root):
+        if codec := getattr(current.learner, "codec", None):
+            current.monitor.say(codec.account)
         try:
             state = last_state(current) or cold_start(current)
             for round_index in range(state.round_index + 1, config.rounds + 1):

@@ -7,6 +7,7 @@ from intraskill.environments.contract.play import PlayedEpisode, call, session_o
 from intraskill.environments.contract.rule import Broken, Complaints, ContractProbe, Rule, Skipped, each
 from intraskill.environments.contract.world_rules import raises
 from intraskill.environments.protocol import Opening, Outcome, ToolSpec, boundary
+from intraskill.environments.tool_calls import example_call, takes_text
 from intraskill.method.errors import EnvironmentFault, SplitError
 
 EXECUTED = "executed"
@@ -90,26 +91,27 @@ def _one_call(probe: ContractProbe) -> Complaints:
 
 def _malformed(tools: Collection[ToolSpec]) -> Iterator[tuple[str, str, str]]:
     """Yield texts that are not one call, the feedback code of each, and what is wrong with it."""
-    function = next(iter(tools))["function"]
-    example = call(function["name"], {name: "1" for name in function["parameters"]["properties"]})
+    first = example_call(next(iter(tools)), "1")
+    example = call(first.name, first.arguments)
     yield "Let me think first.", "invalid_format", "no call"
     yield example + "\n" + example, "multiple_actions_not_allowed", "two calls"
     yield example.replace("}\n</tool_call>", "\n</tool_call>"), "invalid_format", "broken JSON"
     yield call("no_such_tool", {"value": "1"}), "invalid_format", "unknown tool"
-    yield example.replace('"1"', r'"1 \ud83d"'), "invalid_format", "half a character"
+    yield call(first.name, {**first.arguments, "no_such_argument": "1"}), "invalid_format", "unknown argument"
+    if '"1"' in example:
+        yield example.replace('"1"', r'"1 \ud83d"'), "invalid_format", "half a character"
     yield f"<tool_call>{'[' * _NESTING}</tool_call>", "invalid_format", f"{_NESTING} opened brackets"
     for tool in tools:
-        properties = tool["function"]["parameters"]["properties"]
-        if len(properties) == 1 and all(schema.get("type") == "string" for schema in properties.values()):
-            yield call(tool["function"]["name"], dict.fromkeys(properties, " ")), "empty_argument", "empty argument"
+        if takes_text(tool["function"]):
+            blank = example_call(tool, " ")
+            yield call(blank.name, blank.arguments), "empty_argument", "empty argument"
 
 
 def _wrong_action(probe: ContractProbe) -> Complaints:
     yield from each(probe.traces, _stays)
     tools = probe.environment.tools
-    texts = [
-        call(t["function"]["name"], dict.fromkeys(t["function"]["parameters"]["properties"], _NONSENSE)) for t in tools
-    ]
+    nonsense = [example_call(tool, _NONSENSE) for tool in tools]
+    texts = [call(one.name, one.arguments) for one in nonsense if _NONSENSE in one.arguments.values()]
     for task_id in probe.task_ids[:1] if tools else ():
         yield from _nonsense(probe, task_id, [*texts, *(text for text, _, _ in _malformed(tools))])
 
@@ -181,7 +183,7 @@ RULES = (
     Rule(
         "one_call",
         "an action is exactly one tool call; anything else has its own feedback code and never raises",
-        "read actions with intraskill.environments.tool_calls.read_call and return its code as feedback",
+        "inherit from intraskill.environments.tool_session.ToolSession, which reads actions by the tools' schemas",
         _one_call,
         ("opening",),
     ),
