@@ -62,7 +62,7 @@ def test_every_option_is_listed_on_a_line_of_its_own(capsys):
 def test_a_listed_default_is_an_override_that_changes_nothing(capsys):
     words = [line.split("\t")[0].replace(" = ", "=", 1) for line in said(capsys, "options")[1].splitlines()]
     words = [word for word in words if "options={}" not in word]  # takes no word of its own
-    assert len(words) > 100 and compose(words, experiment=None) == compose([], experiment=None)
+    assert len(words) > 100 and compose(words, default=False) == compose([], default=False)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from intraskill.config.config import RETIRED, Config, check, flatten, unflatten
 from intraskill.config.option import options
-from intraskill.config.overrides import compose
+from intraskill.config.overrides import compose, experiment_of
 from intraskill.config.shipped import CONFIGS
 from intraskill.config.suggestions import ALIASES, suggest
 from intraskill.method.errors import ConfigError
@@ -133,3 +133,23 @@ def test_what_other_trainers_call_an_option_leads_to_options_that_exist():
 def test_an_experiment_may_be_named_without_its_plus_and_options_of_the_world_are_free():
     config = compose(["exp=planted", "env.options.baseline=0.1"])
     assert config.env.name == "planted" and config.env.options == {"baseline": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("words", "experiment"),
+    [
+        ([], "quickstart"),
+        (["seed=3", "grpo.lr=1e-4", "env.seed=2", "coldstart.draft=mine.md"], "quickstart"),
+        (["env.name=my.module:World"], "own"),
+        (["policy.path=/models/qwen"], "own"),
+        (["+exp=quickstart", "policy.path=/models/qwen"], "quickstart"),
+        (["exp=planted", "env.name=planted"], "planted"),
+    ],
+)
+def test_nothing_of_the_demo_reaches_a_world_or_a_model_of_one_s_own(words, experiment):
+    assert experiment_of(words) == experiment
+    config = compose(words)
+    demo = experiment == "quickstart"
+    assert (config.coldstart.draft == "skills/shopping_draft.md") == (demo and "coldstart.draft=mine.md" not in words)
+    assert (config.env.options.get("language") == "plain") == demo
+    assert (config.rollout.max_context == 640) == demo

@@ -40,7 +40,7 @@ def cli(*words):
 @pytest.fixture
 def world(monkeypatch):
     monkeypatch.syspath_prepend(str(EXAMPLES))
-    return environment_of(compose([NAME, "env.preset=tiny"], experiment=None))
+    return environment_of(compose([NAME, "env.preset=tiny"], default=False))
 
 
 def guess(session, number):
@@ -100,7 +100,7 @@ def test_the_commands_take_it_by_its_import_path():
 
 def test_an_own_world_gets_preset_seed_and_options(monkeypatch):
     monkeypatch.syspath_prepend(str(EXAMPLES))
-    one, other = (environment_of(compose([NAME, f"env.seed={seed}"], experiment=None)) for seed in (1, 2))
+    one, other = (environment_of(compose([NAME, f"env.seed={seed}"], default=False)) for seed in (1, 2))
     assert one.version != other.version and one.family == "number-hunt"
     assert importlib.import_module("number_hunt").NumberHunt("small", 1).version == one.version
 

@@ -19,7 +19,8 @@ def add(verb: Verb) -> None:
 
 
 def _draft(arguments: argparse.Namespace, overrides: list[str]) -> int:
-    config = compose([*overrides, f"run_dir={arguments.out}"])
+    # Recorded trajectories are somebody's own work: nothing of the demo goes into a skill made from them.
+    config = compose([*overrides, f"run_dir={arguments.out}"], default=arguments.trajectories is None)
     from intraskill.report.live import monitor
     from intraskill.rounds.coldstart import run_cold_start
     from intraskill.store.artifacts import ANALYSES, DRAFT, EDITS

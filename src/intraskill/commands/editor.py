@@ -54,7 +54,7 @@ def _editor(arguments: argparse.Namespace, overrides: list[str]) -> int:
     if arguments.action == "run":
         return _run(arguments, overrides)
     action = {"train": _train, "sft": _sft, "traces": _traces}[arguments.action]
-    return action(arguments, compose(overrides, experiment=None))
+    return action(arguments, compose(overrides, default=False))
 
 
 def _train(arguments: argparse.Namespace, config: Config) -> int:
@@ -168,10 +168,8 @@ def _run(arguments: argparse.Namespace, overrides: list[str]) -> int:
             f"--ckpt {ckpt} is no finished run of editor train (no editor/DONE); finish the editor's training first, "
             "or give another run"
         )
-    if trained:
-        config = config_beside(ckpt, overrides)
-    else:
-        config = compose([*overrides, f"policy.path={ckpt}"], experiment=None)
+    words = [*overrides, f"policy.path={ckpt}"]
+    config = config_beside(ckpt, overrides) if trained else compose(words, default=False)
     checkpoint = ckpt / "editor" / "checkpoint" if trained else None
     config = dataclasses.replace(config, run_dir=str(out.parent))
     with monitor() as watcher:

@@ -326,7 +326,7 @@ def _stoppable(
 ) -> int:
     """Run an action; Ctrl-C ends it without a word about saved steps: there are none."""
     try:
-        return run(arguments, compose(overrides, experiment=None))
+        return run(arguments, compose(overrides, default=False))
     except KeyboardInterrupt:
         sys.stderr.write("\nintraskill: stopped\n")
         return 130

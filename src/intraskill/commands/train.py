@@ -1,11 +1,13 @@
 """`intraskill train`: the whole loop, or what is left of it."""
 
 import argparse
+from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 
 from intraskill.commands import Verb
 from intraskill.commands.numbers import whole
-from intraskill.config.overrides import compose
+from intraskill.config.overrides import OWN_EXPERIMENT, compose, experiment_of
 from intraskill.rl.distributed.launch import launched
 
 
@@ -22,13 +24,14 @@ def _train(arguments: argparse.Namespace, overrides: list[str]) -> int:
     flags = {"seed": arguments.seed, "run_dir": arguments.run_dir, "review": arguments.review}
     config = compose([*overrides, *(f"{key}={value}" for key, value in flags.items() if value is not None)])
     leads = launched().rank == 0
+    remarks = _remarks(overrides)
     if arguments.dry_run:
         if leads:
             from rich.console import Console
 
             from intraskill.report.dry_run import plan_table
 
-            Console().print(plan_table(config), highlight=False)
+            Console().print(plan_table(config), *remarks, sep="\n", highlight=False, markup=False)
         return 0
     from intraskill.report.live import monitor
     from intraskill.report.summary import write_summary
@@ -38,7 +41,17 @@ def _train(arguments: argparse.Namespace, overrides: list[str]) -> int:
     from intraskill.rounds.setup import environment_of
 
     with monitor() if leads else nullcontext() as watcher:
-        root = run_together(config, run, environment_of, watcher)
+        root = run_together(config, partial(run, remarks=remarks), environment_of, watcher)
     if root is not None:
         print_report(write_summary(root), str(root))
     return 0
+
+
+def _remarks(overrides: Sequence[str]) -> tuple[str, ...]:
+    """Say which experiment was taken where no word names one and it is not the demo."""
+    if experiment_of(overrides) != OWN_EXPERIMENT or any(word.lstrip("+").startswith("exp=") for word in overrides):
+        return ()
+    return (
+        "+exp=own, since env.name or policy.path is given: no draft, no proposals, generous limits; +exp=quickstart "
+        "has the demo's settings",
+    )

@@ -131,7 +131,7 @@ class Config:
     """One run."""
 
     seed: int = option(0, "seed of every draw of the run", "[0, inf)")
-    run_dir: str = option("runs/quickstart", "directory of the run; an unfinished run there is continued")
+    run_dir: str = option("runs/own", "directory of the run; an unfinished run there is continued")
     review: bool = option(False, "stop before each gate for a person's yes, no or edit; no part of the plan")
     threads: int = option(1, "torch threads per process", "[1, 1024]")
     workers: int = option(1, "threads that share rollout batches and micro-batches; pays for small models", "[1, 64]")

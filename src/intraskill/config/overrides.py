@@ -10,15 +10,26 @@ from intraskill.method.errors import ConfigError
 
 MAPPINGS = ("env.options", "editor.options", "rollout.vllm.options", "policy.template_options")
 """Options that hold whatever a factory or an engine takes."""
-DEFAULT_EXPERIMENT = "quickstart"
+DEFAULT_EXPERIMENT, OWN_EXPERIMENT = "quickstart", "own"
+_OWN = ("env.name", "policy.path")
+"""Whoever gives one of these brings a world or a model; the demo's draft, pages and limits are not meant for them."""
 
 
-def compose(overrides: Sequence[str], *, experiment: str | None = DEFAULT_EXPERIMENT) -> Config:
+def experiment_of(overrides: Sequence[str]) -> str:
+    """Return the experiment that the words of a command line mean.
+
+    It is the one that ``+exp=`` names; without it ``own`` where an environment or a model is given, else the demo.
+    """
+    words = dict(word.lstrip("+").partition("=")[::2] for word in overrides)
+    return words.get("exp") or (OWN_EXPERIMENT if any(name in words for name in _OWN) else DEFAULT_EXPERIMENT)
+
+
+def compose(overrides: Sequence[str], *, default: bool = True) -> Config:
     """Return the checked config of an experiment and overrides.
 
     Args:
         overrides: words of the command line; ``+exp=NAME`` names the experiment.
-        experiment: the one to take when no word names one; ``None`` for the defaults alone.
+        default: take that of `experiment_of` when no word names one; else the defaults of the options alone.
 
     Raises:
         ConfigError: for an unknown key or experiment, with a suggestion, or a value that does not fit.
@@ -31,8 +42,8 @@ def compose(overrides: Sequence[str], *, experiment: str | None = DEFAULT_EXPERI
     from omegaconf.errors import OmegaConfBaseException
 
     words = [_checked(word) for word in overrides]
-    if experiment is not None and not any(word.startswith("+exp=") for word in words):
-        words = [f"+exp={experiment}", *words]
+    if default and not any(word.startswith("+exp=") for word in words):
+        words = [f"+exp={experiment_of(overrides)}", *words]
     ConfigStore.instance().store(name="schema", node=Config)
     try:
         with initialize_config_dir(str(CONFIGS), version_base="1.3"):

@@ -4,7 +4,7 @@ A round directory is the whole state. Every stage writes one readable artifact a
 the same command continues a killed run to the same bytes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -55,16 +55,22 @@ class State:
     ledger: Ledger = field(default_factory=Ledger)
 
 
-def run(config: Config, monitor: Monitor | None = None) -> Path:
+def run(config: Config, monitor: Monitor | None = None, *, remarks: Sequence[str] = ()) -> Path:
     """Run the whole loop, or what is left of it, and return the run directory.
+
+    Args:
+        config: checked.
+        monitor: who watches.
+        remarks: said first, once all is built.
 
     Raises:
         IntraSkillError: with one clear sentence; what was committed stays, the same command continues.
     """
     current = assemble(config, monitor)
     with locked(current.root):
-        if codec := getattr(current.learner, "codec", None):
-            current.monitor.say(codec.account)
+        codec = getattr(current.learner, "codec", None)
+        for remark in (*remarks, *([codec.account] if codec else [])):
+            current.monitor.say(remark)
         try:
             state = last_state(current) or cold_start(current)
             for round_index in range(state.round_index + 1, config.rounds + 1):
