@@ -16,7 +16,7 @@ from intraskill.config.learning import DistributedConfig
 from intraskill.method.skill.skill import BARE
 from intraskill.rl.distributed.group import joined
 from intraskill.rl.distributed.learner import DistributedLearner, NoEngine, dismiss, serve, together_of
-from intraskill.rl.engines.weight_sync import HotSwap
+from intraskill.rl.engines.weight_sync import EngineProbe, HotSwap
 from intraskill.rl.policy import LoraSettings, load_policy
 from intraskill.rl.trainer import TorchLearner
 
@@ -54,7 +54,7 @@ class Publisher:
     def __init__(self, local, root):
         self.torch = local.engine
         nothing = {name: lambda version: None for name in ("load", "unload", "verify")}
-        self.swap = HotSwap(local.policy, root, **nothing)
+        self.swap = HotSwap(local.policy, root, EngineProbe(local.policy, 1.0, 0.0), **nothing)
 
     def serve(self, checkpoint):
         self.swap.serve(checkpoint)

@@ -16,6 +16,10 @@ from intraskill.rl.policy import Generation, Policy, load_policy
 GAP_TOLERANCE = 1e-5
 
 
+def name_of(version: ServedVersion) -> str:
+    return "canary" if version.name.startswith("canary") else str(version.number)
+
+
 class Log:
     """An engine that only writes down what it is told, and may fail its probe."""
 
@@ -25,28 +29,30 @@ class Log:
 
     def load(self, version: ServedVersion) -> None:
         assert version.directory.is_dir(), "a version is complete before the engine hears of it"
-        self.lines.append(f"load {version.number}")
+        self.lines.append(f"load {name_of(version)}")
 
     def unload(self, version: ServedVersion) -> None:
         assert version.directory.is_dir(), "an engine may read the old version until it forgot it"
-        self.lines.append(f"unload {version.number}")
+        self.lines.append(f"unload {name_of(version)}")
 
     def verify(self, version: ServedVersion) -> None:
-        self.lines.append(f"verify {version.number}")
+        self.lines.append(f"verify {name_of(version)}")
         if self.fails:
             raise EngineError("planted")
 
 
 def swap_of(policy: Policy, root: Path) -> tuple[HotSwap, Log]:
     log = Log()
-    return HotSwap(policy, root, load=log.load, unload=log.unload, verify=log.verify), log
+    probe = EngineProbe(policy, 1.0, 0.0)
+    return HotSwap(policy, root, probe, load=log.load, unload=log.unload, verify=log.verify), log
 
 
 def test_the_old_version_goes_only_after_the_new_one_is_verified(policy: Policy, tmp_path: Path) -> None:
     swap, log = swap_of(policy, tmp_path)
     for checkpoint in ("a", "b", "b", "a"):
         swap.serve(checkpoint)
-    assert log.lines == ["load 1", "verify 1", "load 2", "verify 2", "unload 1", "load 3", "verify 3", "unload 2"]
+    assert log.lines[:3] == ["load canary", "verify canary", "unload canary"]
+    assert log.lines[3:] == ["load 1", "verify 1", "load 2", "verify 2", "unload 1", "load 3", "verify 3", "unload 2"]
     assert swap.current is not None and [path.name for path in tmp_path.iterdir()] == [swap.current.name]
 
 

@@ -29,6 +29,8 @@ PATIENT_S = 60.0
 PROMPTS = [(5, 6, 7, 8), (9, 10), (5, 6, 7, 8), tuple(range(10, 40))]
 LOGPROB_TOLERANCE = 1e-5
 COMPLETIONS, LOAD = "/v1/completions", "/v1/load_lora_adapter"
+CANARY = 1
+"""Adapters that an engine loads once, before its first version."""
 
 
 @pytest.fixture
@@ -107,8 +109,8 @@ def test_a_version_has_a_new_name_and_path_and_the_old_one_is_gone(policy: Polic
         engine.serve(step(policy, version))
         names += list(server.model.adapters)
     assert [name.rpartition("-")[0] for name in names] == ["policy-v1", "policy-v2", "policy-v3"]
-    assert len(set(server.model.paths)) == 3
-    assert [Path(path).exists() for path in server.model.paths] == [False, False, True]
+    assert len(set(server.model.paths)) == 4 and "canary" in server.model.paths[0]
+    assert [Path(path).exists() for path in server.model.paths] == [False, False, False, True]
     engine.close()
     assert not Path(server.model.paths[-1]).exists()
 
@@ -118,7 +120,7 @@ def test_the_same_weights_are_swapped_in_once(policy: Policy, server: RunningSer
     checkpoint = step(policy, 1)
     for _ in range(3):
         engine.serve(checkpoint)
-    assert server.model.requests[LOAD] == 1
+    assert server.model.requests[LOAD] == CANARY + 1
 
 
 def test_every_setting_of_the_distribution_is_sent(policy: Policy, server: RunningServer) -> None:
@@ -145,7 +147,7 @@ def test_a_lost_reply_to_a_swap_is_no_second_adapter(policy: Policy, server: Run
     server.model.faults[LOAD] = deque(["drop"])
     engine = engine_at(policy, server.url)
     engine.serve(step(policy, 1))
-    assert server.model.requests[LOAD] == 2 and len(server.model.adapters) == 1
+    assert server.model.requests[LOAD] == CANARY + 2 and len(server.model.adapters) == 1
     assert_same(play(engine), expected(policy))
 
 
@@ -163,7 +165,7 @@ def test_a_server_that_restarts_in_the_middle_of_a_batch_gets_its_adapter_back(
 
     server.model.on_completion = restart
     assert_same(play(engine, 3), expected(policy, 3))
-    assert server.model.requests[LOAD] == 2 and len(server.model.adapters) == 1
+    assert server.model.requests[LOAD] == CANARY + 2 and len(server.model.adapters) == 1
 
 
 def test_many_waiting_rows_bring_the_adapter_back_once(policy: Policy, server: RunningServer) -> None:
@@ -171,7 +173,7 @@ def test_many_waiting_rows_bring_the_adapter_back_once(policy: Policy, server: R
     engine.serve(step(policy, 1))
     server.model.forget()
     assert_same(play(engine), expected(policy))
-    assert server.model.requests[LOAD] == 2
+    assert server.model.requests[LOAD] == CANARY + 2
 
 
 def test_a_restarted_server_with_other_weights_is_noticed(
@@ -238,6 +240,31 @@ def test_a_stale_swap_is_noticed_by_the_probe(policy: Policy, model_dir: Path) -
         # The old adapter stays loaded under its name until the swap is done, so a stale server can serve it.
         with pytest.raises(EngineError, match=r"policy-v2.*differ by .* a stale adapter"):
             engine.serve(step(policy, 2))
+
+
+def test_an_engine_that_ignores_adapters_is_told_before_anything_was_learned(policy: Policy, model_dir: Path) -> None:
+    start = {name: p.detach().clone() for name, p in policy.trainable().items()}
+    with serving(CompletionModel(model_dir, deaf=True)) as server:
+        engine = engine_at(policy, server.url)
+        # The adapter is still the start weights: what is served and what is trained agree, and yet it is refused.
+        with pytest.raises(EngineError, match=r"canary.*it serves the start weights without the adapter"):
+            engine.serve("untrained")
+    assert all(torch.equal(p, start[name]) for name, p in policy.trainable().items()), "the canary is taken back"
+
+
+def test_a_step_below_the_tolerance_that_does_not_arrive_is_noticed(policy: Policy, model_dir: Path) -> None:
+    for stale in (False, True):
+        with serving(CompletionModel(model_dir)) as server:
+            engine = engine_at(policy, server.url)
+            engine.serve(step(policy, 1))
+            server.model.stale = stale
+            checkpoint = step(policy, 2, 1e-4)
+            if stale:
+                with pytest.raises(EngineError, match="still samples from the adapter of before"):
+                    engine.serve(checkpoint)
+            else:
+                engine.serve(checkpoint)
+            assert engine.probe.gap < engine.probe.tolerance, "the plain comparison sees nothing"
 
 
 def test_a_server_that_is_down_is_named(policy: Policy, server: RunningServer) -> None:

@@ -94,9 +94,11 @@ class Policy:
         head: (…, D) → logits (…, V).
         tokenizer: the tokenizer.
         identity: hash of the architecture and of the adapter's settings, not of the weights.
+        directory: the start weights, or ``None`` where they come from no file.
     """
 
-    def __init__(self, model: Any, tokenizer: Any, identity: str) -> None:
+    def __init__(self, model: Any, tokenizer: Any, identity: str, directory: Path | None = None) -> None:
+        self.directory = directory
         self.model = model
         self.causal = model.get_base_model() if hasattr(model, "peft_config") else model
         self.backbone = getattr(self.causal, self.causal.base_model_prefix)
@@ -141,7 +143,7 @@ def load_policy(
         _use_grouped_attention(model)
     if lora is not None:
         model = _with_adapter(model, lora)
-    policy = Policy(model.eval(), tokenizer, _identity(directory, lora))
+    policy = Policy(model.eval(), tokenizer, _identity(directory, lora), directory)
     _check_head(policy)
     return policy
 

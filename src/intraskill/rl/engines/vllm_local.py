@@ -64,7 +64,7 @@ class VllmEngine:
         self._lock = threading.Lock()
         self._temporary = tempfile.TemporaryDirectory(prefix="intraskill-versions-")
         self._swap = HotSwap(
-            policy, Path(self._temporary.name), load=self._load, unload=self._unload, verify=self._verify
+            policy, Path(self._temporary.name), self.probe, load=self._load, unload=self._unload, verify=self._verify
         )
 
     def serve(self, checkpoint: str) -> None:

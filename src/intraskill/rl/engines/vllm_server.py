@@ -295,7 +295,7 @@ class VllmServerEngine:
         self._pool = ThreadPoolExecutor(rollout.batch)
         self._temporary = None if vllm.adapter_dir else tempfile.TemporaryDirectory(prefix="intraskill-adapters-")
         root = Path(self._temporary.name if self._temporary else vllm.adapter_dir).absolute()
-        self._swap = HotSwap(policy, root, load=self._load, unload=self._unload, verify=self._verify)
+        self._swap = HotSwap(policy, root, self.probe, load=self._load, unload=self._unload, verify=self._verify)
 
     def serve(self, checkpoint: str) -> None:
         """Make every server sample from the policy's weights as they are now; ``checkpoint`` is their hash.

@@ -8,8 +8,8 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,19 @@ from typing import Any
 import torch
 
 from intraskill.method.errors import EngineError
+from intraskill.rl.engines.adapter_names import engine_names, weight_names
 from intraskill.rl.engines.stateless import ActionRequest
 from intraskill.rl.policy import Generation, Policy
 
 PROBE_TOKENS = 24
 _PROBE_SEED = 20_090
 _PROBE_TEXT = "Find a red lamp under twenty dollars and buy it."
+_CANARY = 1 << 30
+"""Number of the version that no other may have."""
+_LOUD, _QUIET, _LOUDEST = 0.5, 0.01, 100.0
+"""The canary moves the probe's log-probabilities by half a nat per token, by weights between these sizes."""
+_NEAR = 0.2
+"""How near to the canary, as a share of its distance from the start weights, an engine must be."""
 TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 0.1, torch.float16: 0.02}
 """Largest mean difference per token, nats, by the number type of the weights; measured: 1e-6 in float32 on a CPU."""
 
@@ -30,8 +37,9 @@ TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 0.1, torch.float16: 0.02}
 class EngineProbe:
     """Compares an engine's log-probabilities with the trainer's.
 
-    It sees a stale or missing adapter as far as the two differ by more than the tolerance: after one small step in
-    bfloat16 they do not, which is why versions never share a name in the first place.
+    Before the first version a canary is served: the adapter made so loud that nobody could take it for none. Later a
+    step may be smaller than the rounding between the two; what the engine says must then at least not be nearer to the
+    weights of before.
 
     Args:
         policy: the trainer's.
@@ -44,6 +52,43 @@ class EngineProbe:
         self.tolerance = tolerance or TOLERANCE.get(policy.causal.dtype, max(TOLERANCE.values()))
         self.gap = float("nan")
         self._policy, self._temperature = policy, temperature
+        self._before: dict[str, torch.Tensor] = {}
+        self._loud = False
+
+    @property
+    def adapter(self) -> dict[str, torch.nn.Parameter]:
+        """The adapter's weights; none for a policy that is trained whole."""
+        return {name: p for name, p in self._policy.trainable().items() if ".lora_" in name}
+
+    def remember(self) -> None:
+        """Keep the adapter as it is served now, for the comparison with the next one."""
+        self._before = {name: p.detach().clone() for name, p in self.adapter.items()}
+
+    @contextmanager
+    def canary(self) -> Iterator[None]:
+        """Make the adapter loud for the time of the block: far more than rounding away from the start weights."""
+        own = {name: p.detach().clone() for name, p in self.adapter.items()}
+        generator = torch.Generator().manual_seed(_PROBE_SEED)
+        noise = {name: torch.randn(p.shape, generator=generator).to(p) for name, p in own.items() if ".lora_B" in name}
+        plain, size = self._scores(list(self.prompt_ids[1:]), self._temperature, adapter=False), _QUIET
+        try:
+            while True:
+                self._fill({name: size * value for name, value in noise.items()})
+                moved = self._scores(list(self.prompt_ids[1:]), self._temperature) - plain
+                if size > _LOUDEST or float(moved.abs().mean()) >= max(_LOUD, 20 * self.tolerance):
+                    break
+                size *= 2.0
+            self._loud = True
+            yield
+        finally:
+            self._loud = False
+            self._fill(own)
+
+    @torch.no_grad()
+    def _fill(self, values: Mapping[str, torch.Tensor]) -> None:
+        for name, parameter in self.adapter.items():
+            if name in values:
+                parameter.copy_(values[name])
 
     def request(self, version: "ServedVersion") -> ActionRequest:
         """Return what the engine is asked once it serves a version."""
@@ -56,7 +101,10 @@ class EngineProbe:
             EngineError: when the two disagree, with the likely reason.
         """
         self.gap = self._gap(answer, self._temperature)
-        if self.gap <= self.tolerance:
+        if self._loud and self.gap <= max(self.tolerance, _NEAR * self._gap(answer, self._temperature, adapter=False)):
+            return
+        if not self._loud and self.gap <= self.tolerance:
+            self._refuse_stale(answer, where)
             return
         reasons = [reason for gap, reason in self._suspects(answer) if gap <= self.tolerance]
         guess = reasons[0] if reasons else "a stale adapter, other start weights, or another number type are likely"
@@ -66,6 +114,20 @@ class EngineProbe:
             "rollout.vllm.probe_tolerance)"
         )
 
+    def _refuse_stale(self, answer: Generation, where: str) -> None:
+        """Refuse an engine that is nearer to the adapter of before than to the one that it was given."""
+        if not self._before:
+            return
+        now = {name: p.detach().clone() for name, p in self.adapter.items()}
+        self._fill(self._before)
+        before = self._gap(answer, self._temperature)
+        self._fill(now)
+        if before < self.gap / 2:
+            raise EngineError(
+                f"{where} still samples from the adapter of before: its log-probabilities are {before:.3g} nats per "
+                f"token from that one and {self.gap:.3g} from the new one; start it again, and look at its log"
+            )
+
     def _suspects(self, answer: Generation) -> Iterator[tuple[float, str]]:
         yield self._gap(answer, self._temperature, adapter=False), "it serves the start weights without the adapter"
         yield (
@@ -73,20 +135,25 @@ class EngineProbe:
             "it reports raw log-probabilities: start vLLM with --logprobs-mode processed_logprobs",
         )
 
-    @torch.no_grad()
     def _gap(self, answer: Generation, temperature: float, *, adapter: bool = True) -> float:
-        policy = self._policy
-        ids = torch.tensor([[*self.prompt_ids, *answer.token_ids]], device=policy.device)
+        own = self._scores(answer.token_ids, temperature, prompt=self.prompt_ids, adapter=adapter)
+        return float((own - torch.tensor(answer.logprobs, device=own.device)).abs().mean())
+
+    @torch.no_grad()
+    def _scores(
+        self, tokens: Sequence[int], temperature: float, *, prompt: Sequence[int] = (), adapter: bool = True
+    ) -> torch.Tensor:
+        """Return the trainer's log-probabilities of tokens after a prompt, (T,); by default the probe's first token."""
+        policy, prompt = self._policy, prompt or self.prompt_ids[:1]
+        ids = torch.tensor([[*prompt, *tokens]], device=policy.device)
         context: Any = nullcontext()
         if not adapter and hasattr(policy.model, "disable_adapter"):
             context = policy.model.disable_adapter()
         with context:
             hidden = policy.backbone(input_ids=ids, use_cache=False).last_hidden_state
-            logits = policy.head(hidden[0, len(self.prompt_ids) - 1 : -1])
+            logits = policy.head(hidden[0, len(prompt) - 1 : -1])
         scores = torch.log_softmax(logits.float() / temperature, -1)
-        own = scores.gather(1, ids[0, len(self.prompt_ids) :, None])[:, 0]
-        theirs = torch.tensor(answer.logprobs, device=own.device)
-        return float((own - theirs).abs().mean())
+        return scores.gather(1, ids[0, len(prompt) :, None])[:, 0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +178,7 @@ class HotSwap:
     Args:
         policy: whose weights are served.
         root: directory of the versions; the engine reads it under the same path.
+        probe: makes the canary, and remembers what was served.
         load: makes the engine serve a version.
         unload: lets the engine forget a version.
         verify: raises unless the engine serves this version.
@@ -120,13 +188,14 @@ class HotSwap:
         self,
         policy: Policy,
         root: Path,
+        probe: EngineProbe,
         *,
         load: Callable[[ServedVersion], None],
         unload: Callable[[ServedVersion], None],
         verify: Callable[[ServedVersion], None],
     ) -> None:
         self.current: ServedVersion | None = None
-        self._policy, self._root = policy, root
+        self._policy, self._root, self._probe = policy, root, probe
         self._load, self._unload, self._verify = load, unload, verify
         self._life = secrets.token_hex(4)
         self._number = 0
@@ -137,22 +206,36 @@ class HotSwap:
         if checkpoint == self._served:
             return
         old, self.current, self._served = self.current, None, None
+        if self._number == 0 and self._probe.adapter:
+            self._try_canary()
         new = self._write()
         self._load(new)
         self._verify(new)
+        self._probe.remember()
         if old is not None:
             self._unload(old)
             shutil.rmtree(old.directory, ignore_errors=True)
         self.current, self._served = new, checkpoint
 
+    def _try_canary(self) -> None:
+        """Serve a loud adapter once: an engine that loads adapters and ignores them is told here."""
+        with self._probe.canary():
+            canary = self._write_as(_CANARY, f"canary-{self._life}")
+            self._load(canary)
+            self._verify(canary)
+        self._unload(canary)
+        shutil.rmtree(canary.directory, ignore_errors=True)
+
     def _write(self) -> ServedVersion:
         self._number += 1
-        name = f"policy-v{self._number}-{self._life}"
+        return self._write_as(self._number, f"policy-v{self._number}-{self._life}")
+
+    def _write_as(self, number: int, name: str) -> ServedVersion:
         aside, directory = self._root / f"{name}.partial", self._root / name
         aside.mkdir(parents=True)
         _save(self._policy, aside)
         os.replace(aside, directory)
-        return ServedVersion(self._number, name, directory)
+        return ServedVersion(number, name, directory)
 
 
 def _save(policy: Policy, directory: Path) -> None:
@@ -161,10 +244,21 @@ def _save(policy: Policy, directory: Path) -> None:
         # The weights as they stand here: a state dict of sharded ones would hold this process's shards.
         state = {name: p.detach() for name, p in policy.model.named_parameters()}
         policy.model.save_pretrained(directory, save_embedding_layers=False, state_dict=state)
+        _rename(directory / "adapter_model.safetensors", policy.directory)
         return
     policy.model.save_pretrained(directory, max_shard_size="10000GB")
     if getattr(policy.causal.config, "tie_word_embeddings", False):
         _untie(policy, directory)
+
+
+def _rename(path: Path, start: Path | None) -> None:
+    """Give an adapter's tensors the names of the checkpoint that the engine serves."""
+    from safetensors.torch import load_file, save_file
+
+    tensors = load_file(path)
+    names = engine_names(tensors, weight_names(start) if start else ())
+    if any(name != own for own, name in names.items()):
+        save_file({names[own]: tensor for own, tensor in tensors.items()}, path, metadata={"format": "pt"})
 
 
 def _untie(policy: Policy, directory: Path) -> None:
