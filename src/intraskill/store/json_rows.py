@@ -39,10 +39,11 @@ def value_of(text: str) -> Any:
             beyond any float, half a surrogate pair, and what is nested too deeply.
     """
     try:
+        text.encode()
         value = json.loads(
             text, object_pairs_hook=without_duplicates, parse_constant=_number, parse_float=_number, parse_int=_integer
         )
-        if "\\u" in text:  # only an escape can write half a pair
+        if "\\u" in text:  # an escape can write half a pair too
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise ValueError("a string holds half a surrogate pair") from None
