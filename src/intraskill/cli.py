@@ -7,7 +7,9 @@ import argparse
 import errno
 import os
 import re
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 
 from intraskill import __version__
@@ -48,6 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     overrides = [word for word in words if OVERRIDE.match(word)]
     arguments = _parser().parse_args([word for word in words if not OVERRIDE.match(word)])
     command: Command = arguments.command
+    _listen()
     try:
         status = command(arguments, overrides)
         if sys.stdout is not None:  # closed before the start
@@ -59,13 +62,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     except IntraSkillError as error:
         sys.stderr.write(f"intraskill: {type(error).__name__}: {error}\n")
         return 2
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stopped:
         sys.stderr.write("\nintraskill: stopped; the same command continues from the last saved step\n")
-        return 130
+        return 128 + (stopped.args[0] if stopped.args else signal.SIGINT)
     except OSError as error:
         if error.errno not in (errno.EPIPE, errno.EINVAL) or not _reader_left():  # Windows says EINVAL
             raise
         return READER_GONE
+
+
+def _listen() -> None:
+    """Let a scheduler's SIGTERM, and the SIGHUP of a closed terminal, end a command as Ctrl-C does.
+
+    Whoever had a handler of their own, or had the signal ignored as nohup does, keeps that.
+    """
+
+    def stop(number: int, _: object) -> None:
+        raise KeyboardInterrupt(number)
+
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in (getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP")):  # Windows has no SIGHUP
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, stop)
 
 
 def _reader_left() -> bool:

@@ -4,8 +4,10 @@ import errno
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import pytest
@@ -435,3 +437,24 @@ def test_a_pipe_that_breaks_elsewhere_is_not_taken_for_a_reader_that_left(monkey
     monkeypatch.setattr(doctor, "_doctor", broken)
     with pytest.raises(BrokenPipeError, match="socket"):
         main(["doctor"])
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="Windows has no SIGHUP")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
+def test_a_run_that_a_scheduler_ends_says_how_to_go_on_and_does(name, tmp_path):
+    words = [sys.executable, "-m", "intraskill", "train", "+exp=planted", "rounds=400", f"run_dir={tmp_path / 'run'}"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    while not (tmp_path / "run" / "round_001" / "DONE").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(getattr(signal, name))
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + getattr(signal, name)
+    assert "stopped; the same command continues from the last saved step" in err and "Traceback" not in err
+    done = len(list((tmp_path / "run").glob("round_*/DONE")))
+    again = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    while len(list((tmp_path / "run").glob("round_*/DONE"))) <= done:
+        assert again.poll() is None
+        time.sleep(0.05)
+    again.send_signal(signal.SIGTERM)
+    assert again.wait(timeout=60) == 128 + signal.SIGTERM

@@ -17,7 +17,7 @@ from intraskill.method.errors import CheckpointError, ConfigError, NothingToLear
 from intraskill.method.rollouts import GroupResult
 from intraskill.method.skill.skill import BARE
 from intraskill.rl.policy import LoraSettings, Policy, load_policy
-from intraskill.rl.trainer import TorchLearner
+from intraskill.rl.trainer import TorchLearner, rate_factor
 
 SETTINGS = {
     **{"lr": 3e-3, "clip_low": 0.2, "clip_high": 0.2, "micro_batch_tokens": 1500},
@@ -120,6 +120,26 @@ def test_rollouts_that_a_limit_cut_off_can_stay_out_of_the_loss_and_in_the_mean(
     masking.update(cut)
     plain.update(cut)
     assert before != masking.checkpoint != plain.checkpoint
+
+
+def test_the_learning_rate_warms_up_and_decays_to_nothing_at_the_last_step(model_dir: Path) -> None:
+    def rates(**changes):
+        grpo = config_of(lr_decay="none", **changes).grpo
+        return [rate_factor(grpo, step, 10) for step in range(11)]
+
+    assert rates() == [1.0] * 11
+    assert rates(warmup_steps=4)[:5] == [0.25, 0.5, 0.75, 1.0, 1.0]
+    linear, cosine = (
+        dataclasses.replace(config_of(warmup_steps=2).grpo, lr_decay=kind) for kind in ("linear", "cosine")
+    )
+    assert [rate_factor(linear, step, 10) for step in (1, 2, 6, 10, 99)] == [1.0, 1.0, 0.5, 0.0, 0.0]
+    assert [rate_factor(cosine, step, 10) for step in (2, 6, 10)] == pytest.approx([1.0, 0.5, 0.0])
+    student = learner(model_dir, lr_decay="linear", rounds=2, steps_per_round=2)
+    seen = []
+    for step in range(4):
+        student.update(groups_of(student, step))
+        seen.append(student._updater.optimizer.param_groups[0]["lr"] / student._updater.grpo.lr)
+    assert seen == pytest.approx([1.0, 0.75, 0.5, 0.25])
 
 
 def test_nothing_to_learn_is_an_error_and_changes_no_weight(model_dir: Path) -> None:

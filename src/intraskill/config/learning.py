@@ -81,6 +81,11 @@ class GrpoConfig:
     max_grad_norm: float = option(1.0, "gradient clipping", "(0, inf)")
     weight_decay: float = option(0.0, "AdamW weight decay", "[0, 1]")
     warmup_steps: int = option(0, "steps of linear learning-rate warm-up", "[0, inf)")
+    lr_decay: str = option(
+        "none",
+        "from the end of the warm-up to 0 at the last of all rounds' steps",
+        choices=("none", "linear", "cosine"),
+    )
     micro_batch_tokens: int = option(4096, "tokens per forward and backward pass", "[1, inf)")
     updates_per_batch: int = option(1, "optimizer steps on the same rollouts", "[1, 64]")
     shared_prefix: bool = option(True, "forward each group's prompt once instead of once per rollout")

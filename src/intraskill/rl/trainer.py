@@ -1,6 +1,7 @@
 """The torch learner: rollouts, GRPO updates and exact checkpoints of one policy in one environment (method §5)."""
 
 import copy
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from typing import Any
 import torch
 
 from intraskill.config.config import Config
+from intraskill.config.learning import GrpoConfig
 from intraskill.environments.protocol import Environment, system_of
 from intraskill.method.errors import ConfigError, NothingToLearnError, offenders
 from intraskill.method.randomness import content_hash
@@ -37,6 +39,20 @@ from intraskill.rl.self_check import PrefixWarning, probe
 
 _BETAS = (0.9, 0.95)
 """Moment decays of AdamW."""
+
+
+def rate_factor(grpo: GrpoConfig, step: int, steps: int) -> float:
+    """Return the share of ``grpo.lr`` at one optimizer step: up in the warm-up, then level or down to 0.
+
+    Args:
+        grpo: says how.
+        step: 0 for the first.
+        steps: of the whole run.
+    """
+    if step < grpo.warmup_steps:
+        return (step + 1) / grpo.warmup_steps
+    done = min(1.0, (step - grpo.warmup_steps) / max(1, steps - grpo.warmup_steps))
+    return {"none": 1.0, "linear": 1.0 - done, "cosine": (1.0 + math.cos(math.pi * done)) / 2}[grpo.lr_decay]
 
 
 @dataclass(slots=True)
@@ -91,6 +107,7 @@ class Updater:
             list(policy.trainable().values()), lr=self.grpo.lr, betas=_BETAS, weight_decay=self.grpo.weight_decay
         )
         self.steps = 0
+        self._all_steps = config.rounds * self.grpo.steps_per_round * self.grpo.updates_per_batch
         self.layout: Layout = "prefix" if self.grpo.shared_prefix else "dense"
         self.fallback = ""
         self._to_check = self.layout != "dense" and self.grpo.self_check != "off"
@@ -240,9 +257,8 @@ class Updater:
         if not norm < float("inf"):
             self.optimizer.zero_grad(set_to_none=True)
             raise NothingToLearnError(f"the gradient norm is {norm}; lower lr or look for broken log-probabilities")
-        warm = min(1.0, (self.steps + 1) / max(self.grpo.warmup_steps, 1))
         for group in self.optimizer.param_groups:
-            group["lr"] = self.grpo.lr * warm
+            group["lr"] = self.grpo.lr * rate_factor(self.grpo, self.steps, self._all_steps)
         self.optimizer.step()
         self.steps += 1
         return norm
