@@ -46,6 +46,26 @@ def first_cause(one):
     return finding and (finding.mechanism, finding.turn)
 
 
+def recorded(number: int, reward: float, termination: str = "executed"):
+    """An episode as a server's log has it: pages as text, the state holding nothing but that text."""
+    pages = ["[SEP] 搜索 [SEP] 搜索功能是否可用: True", "商品标题: 保温杯 价格（¥59.00） 颜色分类: 米白 | 墨绿"]
+    turns = tuple(
+        dataclasses.replace(turn, state={"observation": page}, feedback=termination)
+        for turn, page in zip([search("保温杯"), search("保温杯 墨绿")], pages, strict=True)
+    )
+    one = rollout(REQUEST, turns, {"r_strict": reward, "r_success": reward})
+    return dataclasses.replace(one, task_id=f"recorded-{number}", reward=reward)
+
+
+def test_pages_that_are_text_alone_teach_no_rule_anything():
+    logs = [recorded(number, reward=float(number < 3)) for number in range(40)]
+    found = RulesProposer().analyse(logs, Skill(""))
+    assert found.proposals == () and found.counts["unreadable"] == 40
+    assert all(record.proposed == () for record in found.records)
+    readable = RulesProposer().analyse([bought(PLAIN, failed(r_att=0.5), query="nova jacket"), *logs], Skill(""))
+    assert "unreadable" not in readable.counts and readable.proposals
+
+
 def test_a_query_without_the_requested_features_is_the_first_cause() -> None:
     one = bought(PLAIN, failed(r_att=0.5), query="nova jacket")
     assert first_cause(one) == ("search_features", 0)

@@ -1,5 +1,8 @@
 """The proposer without any LLM: the environment's own feedback, read by rules (`proposer.name=rules`).
 
+It reads products, options and prices that a page's state holds as data. Of trajectories without any, such as those
+recorded as text, it says nothing: how episodes ended is no reason for a lesson.
+
 A failure has one responsible decision, the earliest turn that already dooms it; later mistakes hide behind it and
 are not reported. A success teaches at most three lessons, each traceable to a logged action, and not all of them
 are true: the gate decides. Both are written in the words of a fixed catalogue
@@ -22,6 +25,7 @@ from intraskill.proposers.llm import full_success
 from intraskill.proposers.trace2skill import Analysis
 
 EXECUTED = "executed"
+UNREADABLE = "unreadable"
 BUY = frozenset(words.buy for words in STRINGS.values())
 
 # A phrase (a brand or an attribute value) → head nouns of the products that carry it.
@@ -191,9 +195,12 @@ class RulesProposer:
         scored = sorted((r for r in rollouts if r.fault is None), key=rollout_id)
         vocabulary = read_vocabulary(scored)
         counts: Counter[str] = Counter(faults=len(rollouts) - len(scored))
+        readable = any(any(_products_on(turn)) for rollout in scored for turn in rollout.turns)
+        if not readable:
+            counts[UNREADABLE] = len(scored)
         records = []
         for rollout in scored:
-            findings = findings_of(rollout, vocabulary)
+            findings = findings_of(rollout, vocabulary) if readable else ()
             counts.update(f"{_outcome(rollout)}/{f.mechanism}" for f in findings)
             made = [(p, f.turn + 1) for f in findings if (p := _propose(f, rollout, skill)) is not None]
             counts["no_proposal"] += not made

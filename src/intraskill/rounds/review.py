@@ -118,6 +118,8 @@ def propose(
         finally:
             usage = run.proposer.usage if run.proposer is not None else None
             log_spending(run.metrics, run.monitor, usage, memory.round_index, "proposals")
+        if batch.counts.get("unreadable"):
+            run.monitor.say(f"round {memory.round_index}: {unreadable_line(batch, len(evidence))}")
         if "asked" in batch.counts:
             run.monitor.say(f"round {memory.round_index}: {answers_line(batch)}")
         elif "parsed" in batch.counts:
@@ -132,6 +134,14 @@ def propose(
     if not proposed.proposals and evidence and run.proposer is not None:
         ledger = ledger.record(memory.round_index, None, Fate.NO_PROPOSAL, f"{len(evidence)} rollouts read")
     return proposed.proposals, ledger
+
+
+def unreadable_line(batch: ProposalBatch, rollouts: int) -> str:
+    """Say that the analyst could not read trajectories, which looks like one that finds nothing otherwise."""
+    return (
+        f"{batch.analyst} cannot read these {rollouts:,} trajectories, whose states hold no products as data; "
+        "proposer.name=openai reads pages of any kind"
+    )
 
 
 def answers_line(batch: ProposalBatch) -> str:
