@@ -3,9 +3,14 @@
 import time
 
 import pytest
+from planted_runs import planted_config
 
+import intraskill.rounds.loop
 from intraskill.method.errors import ArtifactError
-from intraskill.store.metrics import Metrics, WandbMirror
+from intraskill.report.summary import summarise
+from intraskill.rounds.loop import run
+from intraskill.store.metrics import Metrics
+from intraskill.store.wandb_mirror import WandbMirror
 
 PATIENCE_S = 60.0
 
@@ -23,6 +28,38 @@ def test_wandb_writes_an_offline_run_beside_the_metrics(tmp_path, monkeypatch):
         time.sleep(0.1)  # wandb's own process may still be writing when finish() returns
     assert b"train/reward" in log.read_bytes() and b"train/note" not in log.read_bytes()
     assert metrics.rows() == [{"round": 1, "stage": "train", "step": 0, "train/reward": 0.5, "train/note": "text"}]
+
+
+def logged(root, names):
+    """Return everything that wandb's own files of a run directory hold, once these names are among it."""
+    deadline, content = time.monotonic() + PATIENCE_S, b""
+    while time.monotonic() < deadline:
+        content = b"".join(path.read_bytes() for path in sorted((root / "wandb").glob("offline-run-*/*.wandb")))
+        if not [name for name in names if name.encode() not in content]:
+            return content
+        time.sleep(0.1)
+    raise AssertionError(f"wandb wrote nothing of {[name for name in names if name.encode() not in content]}")
+
+
+def test_a_run_that_is_continued_stays_one_wandb_run_with_gates_chunks_and_skills(tmp_path, monkeypatch):
+    monkeypatch.setenv("WANDB_DATA_DIR", str(tmp_path))
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    config = planted_config(tmp_path / "run")
+    config.rounds, config.final.tasks, config.tracking.name, config.tracking.group = 1, 0, "wandb", "planted seeds"
+    original = intraskill.rounds.loop.run_round
+    with monkeypatch.context() as patch:
+        patch.setattr(intraskill.rounds.loop, "run_round", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            run(config)
+    assert intraskill.rounds.loop.run_round is original
+    root = run(config)
+    kept = (root / ".wandb-id").read_text().strip()
+    runs = sorted(path.name for path in (root / "wandb").glob("offline-run-*"))
+    assert runs and all(kept in name for name in runs)  # one folder where both starts fall into one second
+    names = ["global_step", "train/reward", "bare/reward", "masked/reward", "gate/r_free", "gate/r_pair_low", "round-1"]
+    names += [f"chunk/{chunk['title']}/beta" for chunk in summarise(root)["rounds"][1]["chunks"]]
+    content = logged(root, [*names, f"skill-{kept}", "planted seeds"])
+    assert b"eval/reward" not in content
 
 
 def test_half_a_line_of_a_killed_process_is_no_row_and_a_broken_whole_line_is_one_clear_error(tmp_path):

@@ -124,6 +124,7 @@ class TrackingConfig:
     name: str = option("none", "mirror", choices=("none", "wandb"))
     mode: str = option("offline", "wandb mode", choices=("offline", "online", "disabled"))
     project: str = option("intraskill", "wandb project")
+    group: str = option("", "wandb group, such as the name of an experiment over several seeds")
 
 
 @dataclass

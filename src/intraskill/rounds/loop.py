@@ -132,6 +132,7 @@ def commit(run: Run, directory: Path, state: State, row: RoundRow) -> State:
     LEDGER.write(directory, state.ledger)
     ROUND.write(directory, row)
     seal(directory)
+    run.metrics.finish_round(row, SKILL.path(directory))
     run.monitor.say(_round_line(row))
     return state
 

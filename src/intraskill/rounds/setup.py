@@ -19,8 +19,9 @@ from intraskill.rounds.rewards import in_reward_units, paid_by
 from intraskill.rounds.run import Run
 from intraskill.rounds.sizes import check_sizes, check_slots
 from intraskill.store.artifacts import METRICS, PLAN
-from intraskill.store.metrics import Metrics, Monitor, Silence, WandbMirror
+from intraskill.store.metrics import Metrics, Monitor, Silence
 from intraskill.store.provenance import about, check_provenance, claim, draft_of, plan_of
+from intraskill.store.wandb_mirror import WandbMirror
 
 
 def assemble(config: Config, monitor: Monitor | None = None) -> Run:
@@ -44,7 +45,8 @@ def assemble(config: Config, monitor: Monitor | None = None) -> Run:
     claim(root, plan, facts)
     check_provenance(root, facts)
     if config.tracking.name == "wandb":
-        mirror = WandbMirror(root, config.tracking.project, config.tracking.mode, flatten(config))
+        tracked = config.tracking
+        mirror = WandbMirror(root, tracked.project, tracked.mode, flatten(config), tracked.group)
         run.metrics = Metrics(METRICS.path(root), mirror)
     return run
 

@@ -53,6 +53,9 @@ class Mirror(Protocol):
     def log(self, row: Mapping[str, Any]) -> None:
         """Take one line."""
 
+    def finish_round(self, row: Mapping[str, Any], skill: Path) -> None:
+        """Take a finished round's line of ``summary.json``, and the skill document that it committed."""
+
     def close(self) -> None:
         """Flush."""
 
@@ -101,6 +104,11 @@ class Metrics:
         except ValueError as error:
             raise ArtifactError(f"{self._path}, {error}; remove that line") from error
 
+    def finish_round(self, row: Mapping[str, Any], skill: Path) -> None:
+        """Tell the mirror of a finished round; its own record is the round's directory."""
+        if self._mirror is not None:
+            self._mirror.finish_round(row, skill)
+
     def close(self) -> None:
         """Flush the mirror."""
         if self._mirror is not None:
@@ -126,33 +134,3 @@ def log_spending(metrics: Metrics, monitor: Monitor, usage: Usage | None, round_
     metrics.rewind(round_index, stage)
     metrics.log(round_index, stage, 0, {f"llm/{name}": value for name, value in usage.spending.items()})
     monitor.say(f"LLM so far: {usage.words()}")
-
-
-class WandbMirror:
-    """Mirror into a wandb run; offline by default, so no account and no network.
-
-    Args:
-        directory: where wandb keeps its files.
-        project: wandb project.
-        mode: ``offline``, ``online`` or ``disabled``.
-        config: resolved config by dotted name.
-    """
-
-    def __init__(self, directory: Path, project: str, mode: str, config: Mapping[str, Any]) -> None:
-        import wandb
-
-        self._run = wandb.init(
-            dir=str(directory),
-            project=project,
-            mode=mode,  # type: ignore[arg-type]
-            config=dict(config),
-            settings=wandb.Settings(silent=True, console="off"),
-        )
-
-    def log(self, row: Mapping[str, Any]) -> None:
-        """Take one line: numbers only; wandb counts its own steps."""
-        self._run.log({key: value for key, value in row.items() if isinstance(value, int | float)})
-
-    def close(self) -> None:
-        """Finish the wandb run."""
-        self._run.finish()
