@@ -12,6 +12,7 @@ from intraskill.config.config import GateConfig
 from intraskill.method.errors import ArtifactError, offenders
 from intraskill.method.gate.decision import Decision, Fate
 from intraskill.method.gate.regression import Contributions
+from intraskill.method.gate.simultaneous import sides
 from intraskill.method.skill.edits import Edit
 from intraskill.method.skill.proposals import PERSON, LedgerEntry
 from intraskill.method.skill.skill import Chunk, ChunkId, Skill
@@ -143,6 +144,16 @@ class History:
         """``gate.negligible`` of the run, reward units; the default in runs from before there was one."""
         plan = PLAN.read(self.root)["plan"] if PLAN.exists(self.root) else {}
         return float(plan.get("gate.negligible", GateConfig().negligible))
+
+    @cached_property
+    def _sides(self) -> dict[int, Mapping[str, tuple[ChunkId, ...]]]:
+        return {}
+
+    def sides_of(self, version: Version) -> Mapping[str, tuple[ChunkId, ...]]:
+        """Return what a gate may say of its chunks by name; worked out once, since it is simulated."""
+        if version.round_index not in self._sides:
+            self._sides[version.round_index] = sides(version.contributions, self.negligible)
+        return self._sides[version.round_index]
 
     @cached_property
     def chunks(self) -> Mapping[ChunkId, Chunk]:

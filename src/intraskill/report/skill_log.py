@@ -10,7 +10,6 @@ from rich.text import Text
 
 from intraskill.history.history import History, Line, Measured, Origin, TriedEdit, Version, blame, last_measured
 from intraskill.method.errors import counted
-from intraskill.method.gate.simultaneous import sides
 from intraskill.method.skill.proposals import PERSON
 from intraskill.method.skill.skill import ChunkId
 from intraskill.store.records import to_json
@@ -85,12 +84,11 @@ def departure(history: History, version: Version, chunk_id: ChunkId) -> str:
     *Absorbed* is a claim of its own: an earlier gate showed that the chunk helps, and this one that it is worth less
     than ``gate.negligible`` either way. A β̂ ≤ 0 alone shows neither.
     """
-    small = history.negligible
-    here = sides(version.contributions, small)
+    small, here = history.negligible, history.sides_of(version)
     helped = [
         earlier.round_index
-        for earlier in history.versions
-        if earlier.round_index < version.round_index and chunk_id in sides(earlier.contributions, small)["helps"]
+        for earlier in history.until(version)[:-1]
+        if chunk_id in earlier.measured and chunk_id in history.sides_of(earlier)["helps"]
     ]
     if chunk_id in here["negligible"]:
         if helped:
