@@ -439,11 +439,18 @@ def test_a_pipe_that_breaks_elsewhere_is_not_taken_for_a_reader_that_left(monkey
         main(["doctor"])
 
 
+def as_from_a_shell():
+    """Take back that this process, run by nohup or in the background, may have had its signals ignored."""
+    for name in ("SIGTERM", "SIGHUP", "SIGINT"):
+        signal.signal(getattr(signal, name), signal.SIG_DFL)
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="Windows has no SIGHUP")
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
 def test_a_run_that_a_scheduler_ends_says_how_to_go_on_and_does(name, tmp_path):
     words = [sys.executable, "-m", "intraskill", "train", "+exp=planted", "rounds=400", f"run_dir={tmp_path / 'run'}"]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    shell = {"start_new_session": True, "preexec_fn": as_from_a_shell, "text": True}
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **shell)
     while not (tmp_path / "run" / "round_001" / "DONE").exists():
         assert process.poll() is None
         time.sleep(0.05)
@@ -452,7 +459,7 @@ def test_a_run_that_a_scheduler_ends_says_how_to_go_on_and_does(name, tmp_path):
     assert process.returncode == 128 + getattr(signal, name)
     assert "stopped; the same command continues from the last saved step" in err and "Traceback" not in err
     done = len(list((tmp_path / "run").glob("round_*/DONE")))
-    again = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    again = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **shell)
     while len(list((tmp_path / "run").glob("round_*/DONE"))) <= done:
         assert again.poll() is None
         time.sleep(0.05)

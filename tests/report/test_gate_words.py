@@ -6,16 +6,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from method_records import ids, pairs_of
 from planted_runs import TASKS, planted_config
 from rich.console import Console
 from rounds.gate.test_validate import WorldWithColours, loose
 
 from intraskill.method.gate.diagnostics.interactions import InteractionScreen
 from intraskill.method.gate.diagnostics.placebo import EmpiricalNull
+from intraskill.method.gate.diagnostics.remeasure import MeasuredRound
+from intraskill.method.gate.estimators import fit
+from intraskill.method.gate.simultaneous import sides
 from intraskill.report.forest import draw
 from intraskill.report.gate import LOOKED, paragraphs
-from intraskill.report.summary import summarise
-from intraskill.report.tables import report
+from intraskill.report.summary import named_over_a_run, summarise
+from intraskill.report.tables import named_words, report
 from intraskill.rounds.evaluate import find_source
 from intraskill.rounds.gate.findings import noise_band
 from intraskill.rounds.gate.standalone import validate
@@ -95,3 +99,34 @@ def test_slices_of_a_gate_by_covariate_say_that_they_are_fitted_by_another_estim
         data = read_json(found.directory / "contributions.json")["slices"]
         assert {row["estimator"] for row in data if "chunk" in row} == used[estimator]
     assert used == {"covariate": {"ancova"}, "paired_ols": {"paired_ols"}}
+
+
+def test_over_a_run_chunks_are_named_with_one_error_budget():
+    rng, names = np.random.default_rng(1), "ABCDE"
+    titles = {chunk_id: name for chunk_id, name in zip(ids(names), names, strict=True)}
+    gates = []
+    for number in range(6):
+        shown_NJ = rng.random((150, 5)) < 0.5
+        delta_N = 0.3 * shown_NJ[:, 0] + rng.normal(0.0, 0.4, 150)
+        gates.append(MeasuredRound(number, fit(pairs_of(shown_NJ.tolist(), delta_N.tolist(), names)), ()))
+    found = named_over_a_run(gates, titles, 0.05)
+    assert found["gates"] == 6 and {row["title"] for row in found["helps"]} == {"A"} and len(found["helps"]) >= 4
+    alone = [sides(gate.contributions, 0.05)["helps"] for gate in gates]
+    assert sum(map(len, alone)) >= len(found["helps"])
+    assert "at most 5 % error over the 6 gates of this run together: helping: A (round" in named_words(found)
+    nothing = named_words({"gates": 1, "helps": [], "hurts": []})
+    assert nothing.endswith("over the 1 gate of this run together: helping: none; hurting: none")
+
+
+def test_a_run_of_useless_chunks_names_one_in_5_percent_of_runs():
+    rng, names = np.random.default_rng(2), "ABCDE"
+    wrong, runs = 0, 60
+    for _ in range(runs):
+        gates = []
+        for number in range(5):
+            shown_NJ = rng.random((60, 5)) < 0.5
+            delta_N = rng.normal(0.0, 0.4, 60)
+            gates.append(MeasuredRound(number, fit(pairs_of(shown_NJ.tolist(), delta_N.tolist(), names)), ()))
+        found = named_over_a_run(gates, {}, 0.05)
+        wrong += bool(found["helps"] or found["hurts"])
+    assert wrong <= 0.05 * runs + 2 * (0.05 * 0.95 * runs) ** 0.5

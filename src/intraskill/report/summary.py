@@ -8,6 +8,8 @@
     queries  {decisions, rewards, tasks, most_per_task, words}    how often gates have read the validation split
     remeasured   {chunks, means, words}: incumbents in the gate that kept them and in the next one; chunks is [{title,
              chunk_id, selected_in, at_selection, se_at_selection, shrunk, sd_shrunk, remeasured, se_remeasured}]
+    named    {gates, helps, hurts}: chunks with their rounds, as [{round, title}], that gates name with 5 % error over
+             all gates of the run together
     timing   {total_s, stages: {stage: seconds}}                the only wall-clock times
     tokens   {sampled, prompt, rollouts}
     steps_without_signal     {count, of}: training steps in which no group's rewards differed, so that the weights
@@ -25,13 +27,17 @@ the next round.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from intraskill.config.config import GateConfig
 from intraskill.method.answers import Answers, answers_in
 from intraskill.method.errors import ArtifactError
-from intraskill.method.gate.diagnostics.remeasure import remeasurements, winners_curse
+from intraskill.method.gate.diagnostics.remeasure import MeasuredRound, remeasurements, winners_curse
+from intraskill.method.gate.regression import CONFIDENCE
+from intraskill.method.gate.simultaneous import sides
+from intraskill.method.skill.skill import ChunkId
 from intraskill.rounds.earlier_rounds import measured_rounds, query_count
 from intraskill.store.artifacts import FINAL, METRICS, PLAN, ROUND, SUMMARY
 from intraskill.store.metrics import Metrics
@@ -78,6 +84,7 @@ def summarise(root: Path) -> dict[str, Any]:
             "means": to_json(curse),
             "words": curse.words() if curse else "",
         },
+        "named": named_over_a_run(gates, titles, plan["plan"].get("gate.negligible", GateConfig().negligible)),
         "timing": _timing(rows),
         "tokens": {
             "sampled": _total(rows, "sampled_tokens"),
@@ -88,6 +95,22 @@ def summarise(root: Path) -> dict[str, Any]:
         "answers": {stage: to_json(answers) for stage, answers in answers_by_stage(rows).items()},
         **_idle_steps(rows),
     }
+
+
+def named_over_a_run(
+    gates: Sequence[MeasuredRound], titles: Mapping[ChunkId, str], negligible: float
+) -> dict[str, Any]:
+    """Return the chunks that gates of a run name, with 5 % error over all of its gates together (Bonferroni).
+
+    A chunk of a gate is called helping or hurting with 5 % / k error where the run has k gates: what one gate may say
+    alone, five gates may not all say.
+    """
+    found: dict[str, Any] = {"gates": len(gates), "helps": [], "hurts": []}
+    for gate in gates:
+        by_side = sides(gate.contributions, negligible, 1.0 - (1.0 - CONFIDENCE) / len(gates))
+        for side in ("helps", "hurts"):
+            found[side] += [{"round": gate.index, "title": titles.get(i, i)} for i in by_side[side]]
+    return found
 
 
 def answers_by_stage(rows: Iterable[Mapping[str, Any]]) -> dict[str, Answers]:

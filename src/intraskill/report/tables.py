@@ -137,6 +137,8 @@ def report(summary: Row, root: str) -> RenderableType:
             f"{idle['count']} of {counted(idle['of'], 'training step')} had no signal: in no group did the rewards "
             "differ, so the weights stayed."
         )
+    if summary.get("named", {}).get("gates"):
+        parts.append(named_words(summary["named"]))
     if summary["final"] is not None:
         parts.append(_final_table(summary["final"]))
     if answers := summary.get("answers"):
@@ -151,6 +153,16 @@ def report(summary: Row, root: str) -> RenderableType:
         parts.append(paid(summary["llm"]))
     parts.append(_next_commands(root, len(summary["rounds"]) - 1, finished=summary["finished"]))
     return Group(*parts)
+
+
+def named_words(named: Row) -> str:
+    """Say which chunks the gates of a run name, with one error budget over all of them."""
+    said = [
+        f"{word}: " + (", ".join(f"{row['title']} (round {row['round']})" for row in named[side]) or "none")
+        for word, side in (("helping", "helps"), ("hurting", "hurts"))
+    ]
+    gates = counted(named["gates"], "gate")
+    return f"Chunks named with at most 5 % error over the {gates} of this run together: {'; '.join(said)}"
 
 
 def paid(spending: Row) -> str:

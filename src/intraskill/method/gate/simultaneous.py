@@ -46,19 +46,22 @@ def together(
     return contributions.beta_J - half_J, contributions.beta_J + half_J
 
 
-def sides(contributions: Contributions, negligible: float) -> dict[str, tuple[ChunkId, ...]]:
+def sides(
+    contributions: Contributions, negligible: float, confidence: float = CONFIDENCE
+) -> dict[str, tuple[ChunkId, ...]]:
     """Sort chunks by the intervals that cover together.
 
-    ``helps`` and ``hurts``: the 95 % interval lies above or below 0. ``negligible``: it holds 0 and the 90 % one lies
-    within ±δ, which is two one-sided tests at 5 % (Schuirmann 1987) for all chunks at once. ``unclear``: neither, so
+    ``helps`` and ``hurts``: the interval lies above or below 0. ``negligible``: it holds 0 and that of twice the error
+    lies within ±δ, which is two one-sided tests (Schuirmann 1987) for all chunks at once. ``unclear``: neither, so
     that nothing was shown, not even that there is nothing.
 
     Args:
         contributions: of the chunks.
         negligible: δ > 0, what is as good as no contribution, reward units.
+        confidence: with which all chunks of the gate are named rightly.
     """
     by_side: dict[str, list[ChunkId]] = {"helps": [], "hurts": [], "negligible": [], "unclear": []}
-    ends = zip(*together(contributions), *together(contributions, 2 * CONFIDENCE - 1.0), strict=True)
+    ends = zip(*together(contributions, confidence), *together(contributions, 2 * confidence - 1.0), strict=True)
     for chunk_id, (low, high, inner_low, inner_high) in zip(contributions.chunk_ids, ends, strict=True):
         small = -negligible < inner_low and inner_high < negligible
         by_side["helps" if low > 0.0 else "hurts" if high < 0.0 else "negligible" if small else "unclear"].append(
