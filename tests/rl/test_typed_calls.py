@@ -86,6 +86,19 @@ def test_reasons_name_what_is_wrong_and_what_there_is():
     assert reason("assign", ticket=True, team="billing") == "assign, ticket: True is not of type 'integer'"
 
 
+@pytest.mark.parametrize(
+    "begun", ['<tool_call>\n{"name": "click", "arguments": {"value": "b7<|im_start|>\n', "<tool_call>"]
+)
+def test_a_call_after_one_that_was_never_closed_is_not_executed(begun):
+    good = write_arguments("click", {"value": "Buy"})
+    assert read_call(good, {"click": "value"}).argument == "Buy"
+    assert read_call(begun + good, {"click": "value"}) == "invalid_format"
+    assert read_call(good + begun, {"click": "value"}) == "invalid_format"
+    assert read_call(begun + good + good, {"click": "value"}) == "multiple_actions_not_allowed"
+    found = read_typed_call(begun + write_arguments("list_open", {}), TOOLS)
+    assert isinstance(found, Refusal) and found.reason == "a call is opened and not closed"
+
+
 def test_a_call_without_arguments_is_a_call_with_or_without_the_key():
     assert read_typed_call('<tool_call>{"name": "list_open", "arguments": {}}</tool_call>', TOOLS).name == "list_open"
     assert read_typed_call('<tool_call>{"name": "list_open"}</tool_call>', TOOLS) == TypedCall("list_open", {})

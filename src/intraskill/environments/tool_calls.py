@@ -110,6 +110,8 @@ def _one_body(text: str) -> TypedCall | Refusal:
         return Refusal(SEVERAL, f"reply with one call, not {len(bodies)}")
     if not bodies:
         return Refusal(INVALID, "there is no call between <tool_call> and </tool_call>")
+    if text.count("<tool_call>") != 1:  # a call that was begun before and never ended is no draft to pass over
+        return Refusal(INVALID, "a call is opened and not closed")
     try:
         call = value_of(bodies[0])
     except ValueError as error:
