@@ -105,15 +105,15 @@ def read_call(text: str, parameters: dict[str, str]) -> ToolCall | str:
 
 def _one_body(text: str) -> TypedCall | Refusal:
     """Return the one call in ``text``, whatever its tool and arguments."""
-    bodies = _CALL.findall(text)
-    if len(bodies) > 1:
-        return Refusal(SEVERAL, f"reply with one call, not {len(bodies)}")
-    if not bodies:
+    calls = list(_CALL.finditer(text))
+    if len(calls) > 1:
+        return Refusal(SEVERAL, f"reply with one call, not {len(calls)}")
+    if not calls:
         return Refusal(INVALID, "there is no call between <tool_call> and </tool_call>")
-    if text.count("<tool_call>") != 1:  # a call that was begun before and never ended is no draft to pass over
+    if "<tool_call>" in text[: calls[0].start()]:  # what was begun before is no draft to pass over
         return Refusal(INVALID, "a call is opened and not closed")
     try:
-        call = value_of(bodies[0])
+        call = value_of(calls[0][1])
     except ValueError as error:
         return Refusal(INVALID, f"the call is no JSON: {error}"[:_MOST_WORDS])
     if not isinstance(call, dict) or not isinstance(call.get("name"), str):
