@@ -344,7 +344,7 @@ def test_the_documented_experiment_trains_against_a_server(tmp_path):
 
 def test_a_dry_run_refuses_options_that_do_not_fit_and_asks_no_server(capsys):
     assert main(["train", "+exp=remote", "--dry-run"]) == 0
-    assert main(["train", "+exp=quickstart", REMOTE, "--dry-run"]) == 2
+    assert main(["train", REMOTE, "env.options.page_size=4", "--dry-run"]) == 2
     assert "has no 'page_size'" in capsys.readouterr().err
 
 

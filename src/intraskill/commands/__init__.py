@@ -4,11 +4,19 @@
 """
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from intraskill.config.config import Config, unflatten
-from intraskill.config.overrides import compose, override
+from intraskill.config.overrides import (
+    DEFAULT_EXPERIMENT,
+    OWN,
+    OWN_EXPERIMENT,
+    compose,
+    named_experiment,
+    override,
+    own_words,
+)
 from intraskill.method.errors import ConfigError
 
 Command = Callable[[argparse.Namespace, list[str]], int]
@@ -30,15 +38,42 @@ def no_overrides(overrides: list[str]) -> None:
         raise ConfigError(f"this command takes no overrides, got {' '.join(overrides)}")
 
 
+def said(overrides: Sequence[str], config: Config, brought: Sequence[str] = ()) -> tuple[str, str]:
+    """Return the two lines that say which experiment a command took and why, and what of it matters most.
+
+    Args:
+        overrides: words of the command line.
+        config: what they were resolved to.
+        brought: flags of the command that bring something of the user's own; then no experiment is taken.
+    """
+    named, own = named_experiment(overrides), [*brought, *own_words(overrides)]
+    if named:
+        first = f"+exp={named}, as given"
+    elif brought:
+        first = f"no experiment, because of your {' and '.join(own)}"
+    elif own:
+        first = f"+exp={OWN_EXPERIMENT}, because of your {' and '.join(own)}; +exp={DEFAULT_EXPERIMENT} is the demo"
+    else:
+        first = f"+exp={DEFAULT_EXPERIMENT}, the demo, because nothing of yours is given: {', '.join(OWN)}"
+    world = ", ".join([config.env.name, *(f"{key}={value}" for key, value in config.env.options.items())])
+    rollout, draft = config.rollout, config.coldstart.draft or "none"
+    return first, (
+        f"world {world}; weights {config.policy.path}; draft {draft}; proposer {config.proposer.name}; an episode: ≤ "
+        f"{rollout.max_turns} actions of ≤ {rollout.max_new_tokens} tokens, ≤ {rollout.max_context:,} in all; "
+        f"grpo.lr={config.grpo.lr:g}"
+    )
+
+
 def config_beside(root: Path | None, overrides: list[str]) -> Config:
-    """Return the config that a checkpoint was trained with, plus overrides; the default one for loose weights.
+    """Return the config that a checkpoint was trained with, plus overrides; that of +exp=own for loose weights.
 
     Args:
         root: the run directory, or ``None`` for weights without one.
         overrides: words of the command line.
     """
     if root is None:
-        return compose(overrides)
+        named = named_experiment(overrides)
+        return compose(overrides if named else [f"+exp={OWN_EXPERIMENT}", *overrides])
     from intraskill.store.provenance import plan_record
 
     return override(unflatten(plan_record(root)["plan"]), overrides)

@@ -4,8 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from intraskill.commands import Verb
-from intraskill.config.overrides import compose
+from intraskill.commands import Verb, said
+from intraskill.config.overrides import compose, experiment_of, named_experiment
 from intraskill.method.errors import counted
 
 
@@ -27,11 +27,14 @@ def _draft(arguments: argparse.Namespace, overrides: list[str]) -> int:
 
     trajectories = Path(arguments.trajectories) if arguments.trajectories else None
     with monitor() as watcher:
-        skill, root = run_cold_start(config, trajectories, watcher)
+        remarks = said(overrides, config, ["--trajectories"] if trajectories else [])
+        skill, root = run_cold_start(config, trajectories, watcher, remarks=remarks)
+    named = named_experiment(overrides) or trajectories is not None
+    again = " ".join([*([] if named else [f"+exp={experiment_of(overrides)}"]), *overrides])
     for name, count in EDITS.read(root).counts.items():
         sys.stdout.write(f"{count:6d} {name}\n")
     sys.stdout.write(
         f"{counted(len(skill.chunks), 'chunk')} in {DRAFT.path(root)}, every analysis in {ANALYSES.path(root)}\n"
-        f"Next: intraskill train coldstart.draft={DRAFT.path(root)} coldstart.tasks=0\n"
+        f"Next: intraskill train {again} coldstart.draft={DRAFT.path(root)} coldstart.tasks=0\n"
     )
     return 0

@@ -1,13 +1,12 @@
 """`intraskill train`: the whole loop, or what is left of it."""
 
 import argparse
-from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
 
-from intraskill.commands import Verb
+from intraskill.commands import Verb, said
 from intraskill.commands.numbers import whole
-from intraskill.config.overrides import OWN_EXPERIMENT, compose, experiment_of
+from intraskill.config.overrides import compose
 from intraskill.rl.distributed.launch import launched
 
 
@@ -24,14 +23,15 @@ def _train(arguments: argparse.Namespace, overrides: list[str]) -> int:
     flags = {"seed": arguments.seed, "run_dir": arguments.run_dir, "review": arguments.review}
     config = compose([*overrides, *(f"{key}={value}" for key, value in flags.items() if value is not None)])
     leads = launched().rank == 0
-    remarks = _remarks(overrides)
+    remarks = said(overrides, config)
     if arguments.dry_run:
         if leads:
             from rich.console import Console
 
             from intraskill.report.dry_run import plan_table
 
-            Console().print(plan_table(config), *remarks, sep="\n", highlight=False, markup=False)
+            table = plan_table(config)
+            Console().print(*remarks, table, sep="\n", highlight=False, markup=False, soft_wrap=True)
         return 0
     from intraskill.report.live import monitor
     from intraskill.report.summary import write_summary
@@ -45,13 +45,3 @@ def _train(arguments: argparse.Namespace, overrides: list[str]) -> int:
     if root is not None:
         print_report(write_summary(root), str(root))
     return 0
-
-
-def _remarks(overrides: Sequence[str]) -> tuple[str, ...]:
-    """Say which experiment was taken where no word names one and it is not the demo."""
-    if experiment_of(overrides) != OWN_EXPERIMENT or any(word.lstrip("+").startswith("exp=") for word in overrides):
-        return ()
-    return (
-        "+exp=own, since env.name or policy.path is given: no draft, no proposals, generous limits; +exp=quickstart "
-        "has the demo's settings",
-    )

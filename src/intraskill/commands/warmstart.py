@@ -20,7 +20,7 @@ def add(verb: Verb) -> None:
 
 
 def _warm_start(arguments: argparse.Namespace, overrides: list[str]) -> int:
-    config = compose(overrides)
+    config = compose(overrides, default=False)
     if arguments.demonstrations < 1:
         raise ConfigError(f"--demonstrations={arguments.demonstrations}: give 1 or more")
     if config.env.name != "shopworld":

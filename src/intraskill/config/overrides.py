@@ -6,22 +6,37 @@ from intraskill.config.config import Config, check, flatten
 from intraskill.config.option import nearest
 from intraskill.config.shipped import CONFIGS
 from intraskill.config.suggestions import did_you_mean
-from intraskill.method.errors import ConfigError
+from intraskill.method.errors import ConfigError, offenders
 
 MAPPINGS = ("env.options", "editor.options", "rollout.vllm.options", "policy.template_options")
 """Options that hold whatever a factory or an engine takes."""
 DEFAULT_EXPERIMENT, OWN_EXPERIMENT = "quickstart", "own"
-_OWN = ("env.name", "policy.path")
+OWN = ("env.name", "policy.path")
 """Whoever gives one of these brings a world or a model; the demo's draft, pages and limits are not meant for them."""
 
 
 def experiment_of(overrides: Sequence[str]) -> str:
     """Return the experiment that the words of a command line mean.
 
-    It is the one that ``+exp=`` names; without it ``own`` where an environment or a model is given, else the demo.
+    It is the one that ``+exp=`` names; without it ``own`` where something of `OWN` is given, else the demo.
     """
-    words = dict(word.lstrip("+").partition("=")[::2] for word in overrides)
-    return words.get("exp") or (OWN_EXPERIMENT if any(name in words for name in _OWN) else DEFAULT_EXPERIMENT)
+    return named_experiment(overrides) or (OWN_EXPERIMENT if own_words(overrides) else DEFAULT_EXPERIMENT)
+
+
+def named_experiment(overrides: Sequence[str]) -> str | None:
+    """Return the experiment that ``+exp=`` names, or ``None``."""
+    return dict(map(_split, overrides)).get("exp")
+
+
+def own_words(overrides: Sequence[str]) -> list[str]:
+    """Return the options of `OWN` that the words give."""
+    return [key for key, _ in map(_split, overrides) if key in OWN]
+
+
+def _split(word: str) -> tuple[str, str]:
+    """Return the option of a word and its value."""
+    name, _, value = word.partition("=")
+    return name.lstrip("+~"), value
 
 
 def compose(overrides: Sequence[str], *, default: bool = True) -> Config:
@@ -32,8 +47,20 @@ def compose(overrides: Sequence[str], *, default: bool = True) -> Config:
         default: take that of `experiment_of` when no word names one; else the defaults of the options alone.
 
     Raises:
-        ConfigError: for an unknown key or experiment, with a suggestion, or a value that does not fit.
+        ConfigError: for an unknown key or experiment, with a suggestion, a value that does not fit, or an experiment
+            that was made for another world than the one that is given.
     """
+    words = [_checked(word) for word in overrides]
+    if default and named_experiment(overrides) is None:
+        words = [f"+exp={experiment_of(overrides)}", *words]
+    composed = _composed(words)
+    experiment = named_experiment(overrides)
+    if experiment is not None and "env.name" in own_words(overrides):
+        _refuse_other_world(experiment, composed)
+    return check(composed)
+
+
+def _composed(words: list[str]) -> Config:
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
     from hydra.core.config_store import ConfigStore
@@ -41,9 +68,6 @@ def compose(overrides: Sequence[str], *, default: bool = True) -> Config:
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    words = [_checked(word) for word in overrides]
-    if default and not any(word.startswith("+exp=") for word in words):
-        words = [f"+exp={experiment_of(overrides)}", *words]
     ConfigStore.instance().store(name="schema", node=Config)
     try:
         with initialize_config_dir(str(CONFIGS), version_base="1.3"):
@@ -51,7 +75,22 @@ def compose(overrides: Sequence[str], *, default: bool = True) -> Config:
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(_sentence(error.__cause__ or error)) from error
     assert isinstance(composed, Config)
-    return check(composed)
+    return composed
+
+
+def _refuse_other_world(experiment: str, config: Config) -> None:
+    """Refuse a world that an experiment was not made for while the experiment's options would reach it.
+
+    Raises:
+        ConfigError: naming them.
+    """
+    made_for, options = _composed([f"+exp={experiment}"]).env, config.env.options
+    left = [key for key, value in made_for.options.items() if value is not None and options.get(key) == value]
+    if left and made_for.name != config.env.name:
+        raise ConfigError(
+            f"+exp={experiment} is made for env.name={made_for.name} and sets {offenders(left)} of env.options for it; "
+            f"for env.name={config.env.name} leave +exp={experiment} out: then +exp=own applies, which sets none"
+        )
 
 
 def override(base: Config, overrides: Sequence[str]) -> Config:
@@ -83,8 +122,7 @@ def _checked(word: str) -> str:
     """Refuse an unknown key or experiment with a suggestion; spell the override as Hydra wants it."""
     if word.startswith("~"):
         raise ConfigError(f"{word}: ~ deletes a key, and no option can be deleted; write {word.lstrip('~')} to set it")
-    name, _, value = word.partition("=")
-    key = name.lstrip("+~")
+    key, value = _split(word)
     if key == "exp":
         experiments = sorted(path.stem for path in (CONFIGS / "exp").glob("*.yaml"))
         if value not in experiments:

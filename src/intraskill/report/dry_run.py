@@ -9,9 +9,11 @@ from rich.table import Table
 from intraskill.config.config import Config
 from intraskill.editor.trained import trained_editor
 from intraskill.environments.factories import call_of
+from intraskill.environments.protocol import own_learner
 from intraskill.method.errors import counted
 from intraskill.method.tasks import SPLITS
 from intraskill.rl.distributed.launch import described, launched
+from intraskill.rl.start import check_readable
 from intraskill.rounds.rewards import names_parts, paid_by
 from intraskill.rounds.setup import environment_of
 from intraskill.rounds.sizes import check_sizes, limited
@@ -56,6 +58,8 @@ def split_sizes(config: Config) -> Mapping[str, int]:
     if config.env.name in ("shopworld", "planted") or names_parts(config):
         environment = environment_of(config)
         paid_by(config, environment)
+        if own_learner(environment) is None:
+            check_readable(config, environment)
     if config.env.name in ("shopworld", "planted"):
         return {split: len(environment.tasks(split)) for split in SPLITS}
     call_of(config.env)

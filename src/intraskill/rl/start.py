@@ -40,12 +40,7 @@ def learner_of(config: Config, environment: Environment) -> Learner:
 
 
 def _torch_learner(config: Config, environment: Environment) -> Learner:
-    language = language_of(environment)
-    if config.policy.path == "tiny" and language not in ("", "plain"):
-        raise ConfigError(
-            f"policy.path=tiny reads env.options.language=plain only; env.name={config.env.name} is in {language!r}: "
-            "set env.options.language=plain, or policy.path to a model that reads natural language"
-        )
+    check_readable(config, environment)
     from intraskill.rl.distributed.group import present
     from intraskill.rl.distributed.learner import NoEngine, led, refuse_engine, together_of
     from intraskill.rl.engines.vllm_local import vllm_engine_of
@@ -61,6 +56,20 @@ def _torch_learner(config: Config, environment: Environment) -> Learner:
         engine = NoEngine() if ranks and ranks.rank else vllm_engine_of(rollout, loaded, directory)
     local = TorchLearner(loaded, environment, config, engine=engine, together=together)
     return local if ranks is None else led(local, ranks, elsewhere=rollout.engine != "torch")
+
+
+def check_readable(config: Config, environment: Environment) -> None:
+    """Refuse the tiny policy in a shop that it cannot read.
+
+    Raises:
+        ConfigError: naming the language.
+    """
+    language = language_of(environment)
+    if config.policy.path == "tiny" and language not in ("", "plain"):
+        raise ConfigError(
+            f"policy.path=tiny reads env.options.language=plain only; env.name={config.env.name} is in {language!r}: "
+            "set policy.path to a model that reads natural language, or +exp=quickstart for all that goes with tiny"
+        )
 
 
 def start_policy(config: Config) -> "Policy":

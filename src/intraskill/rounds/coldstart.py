@@ -78,8 +78,16 @@ def screened_draft(run: Run) -> Skill:
     return draft
 
 
-def run_cold_start(config: Config, trajectories: Path | None, monitor: Monitor | None = None) -> tuple[Skill, Path]:
+def run_cold_start(
+    config: Config, trajectories: Path | None, monitor: Monitor | None = None, *, remarks: Sequence[str] = ()
+) -> tuple[Skill, Path]:
     """Run stage A alone into ``config.run_dir``, or what is left of it: on a file of trajectories, or on fresh ones.
+
+    Args:
+        config: checked.
+        trajectories: the file, or ``None`` for fresh ones.
+        monitor: who watches.
+        remarks: said first, once all is built.
 
     Raises:
         ConfigError: when the config names no proposer, or asks for fresh trajectories of no task.
@@ -92,6 +100,8 @@ def run_cold_start(config: Config, trajectories: Path | None, monitor: Monitor |
     run = assemble(config, monitor) if trajectories is None else _without_policy(config, trajectories, monitor)
     recorded = () if trajectories is None else read_trajectories(trajectories, run.environment.tools)
     with locked(run.root):
+        for remark in remarks:
+            run.monitor.say(remark)
         try:
             draft = screened_draft(run)
             rollouts = first_rollouts(run, run.root, draft) if trajectories is None else recorded
