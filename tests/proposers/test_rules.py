@@ -5,19 +5,14 @@ import dataclasses
 import pytest
 from shop_rollouts import SOLVED, failed, on_product, open_result, play, product, rollout, search
 
+from intraskill.environments.shop_evidence.diagnosis import MAX_LESSONS_PER_SUCCESS, diagnose, explain_success
+from intraskill.environments.shop_evidence.purchases import find_purchase, instruction_and_persona, read_vocabulary
+from intraskill.environments.shop_evidence.reader import ShopReader
 from intraskill.environments.shopworld import ShopWorld
-from intraskill.environments.shopworld.lessons import USEFUL, lesson_chunk, phrasings
+from intraskill.environments.shopworld.lessons import USEFUL, lesson_chunk, mechanism_of, phrasings
 from intraskill.method.skill.skill import Chunk, Skill
-from intraskill.proposers.rules import (
-    MAX_LESSONS_PER_SUCCESS,
-    RulesProposer,
-    diagnose,
-    explain_success,
-    find_purchase,
-    instruction_and_persona,
-    mechanism_of,
-    read_vocabulary,
-)
+from intraskill.proposers.analysis_records import rollout_id
+from intraskill.proposers.rules import RulesProposer
 
 REQUEST = "Find a waterproof wool jacket in red, at most $40.\nProfile: likes nova; wears small; plays chess."
 AXES = {"color": ["blue", "red"], "size": ["large", "small"]}
@@ -41,6 +36,16 @@ def bought(row, parts, query=WISE_QUERY, color="red", size="small", before=()):
     return rollout(REQUEST, turns, parts)
 
 
+RULES = RulesProposer(ShopReader("plain"))
+DEAR = product("b500", "nova", ["wool", "waterproof"], price=50.0, rank=5)
+
+
+def prices():
+    """Six purchases within the budget that succeeded, six beyond it that failed."""
+    sides = [bought(RIGHT, SOLVED)] * 6 + [bought(DEAR, failed(r_price=0.0))] * 6
+    return [dataclasses.replace(one, task_id=f"price-{number}") for number, one in enumerate(sides)]
+
+
 def first_cause(one):
     finding = diagnose(one, read_vocabulary([one]))
     return finding and (finding.mechanism, finding.turn)
@@ -59,11 +64,11 @@ def recorded(number: int, reward: float, termination: str = "executed"):
 
 def test_pages_that_are_text_alone_teach_no_rule_anything():
     logs = [recorded(number, reward=float(number < 3)) for number in range(40)]
-    found = RulesProposer().analyse(logs, Skill(""))
+    found = RULES.analyse(logs, Skill(""))
     assert found.proposals == () and found.counts["unreadable"] == 40
     assert all(record.proposed == () for record in found.records)
-    readable = RulesProposer().analyse([bought(PLAIN, failed(r_att=0.5), query="nova jacket"), *logs], Skill(""))
-    assert "unreadable" not in readable.counts and readable.proposals
+    mixed = RULES.analyse([*prices(), *logs], Skill(""))
+    assert mixed.counts["unreadable"] == 40 and mixed.proposals == RULES.analyse(prices(), Skill("")).proposals != ()
 
 
 def test_a_query_without_the_requested_features_is_the_first_cause() -> None:
@@ -163,7 +168,9 @@ def test_a_success_also_teaches_a_superstition_that_the_gate_must_refuse() -> No
 
 
 def proposals_for(one, skill):
-    return RulesProposer().analyse([one], skill).proposals
+    """Proposals that one rollout supports in a company that shows both sides of the price."""
+    made = RULES.analyse([one, *prices()], skill).proposals
+    return tuple(proposal for proposal in made if rollout_id(one) in proposal.support)
 
 
 def test_an_uncovered_mechanism_becomes_an_add() -> None:
@@ -188,7 +195,7 @@ def test_a_chunk_in_any_phrasing_of_the_catalogue_covers_its_mechanism() -> None
 
 def test_a_faulted_rollout_is_counted_and_never_read() -> None:
     broken = dataclasses.replace(bought(RIGHT, failed(r_price=0.0)), reward=None, fault="timeout")
-    analysis = RulesProposer().analyse([broken], Skill("p"))
+    analysis = RULES.analyse([broken], Skill("p"))
     assert analysis.proposals == () and analysis.counts["faults"] == 1
 
 

@@ -8,8 +8,9 @@ from method_records import result
 from shop_rollouts import play
 
 from intraskill.environments.protocol import secrets_of
+from intraskill.environments.shop_evidence.reader import ShopReader
 from intraskill.environments.shopworld import ShopWorld
-from intraskill.environments.shopworld.lessons import USEFUL, lesson_chunk
+from intraskill.environments.shopworld.lessons import USEFUL, lesson_chunk, mechanism_of
 from intraskill.method.gate.decision import Fate
 from intraskill.method.leakage.filter import LeakFilter, Secrets
 from intraskill.method.skill.edits import pool
@@ -18,7 +19,7 @@ from intraskill.method.skill.skill import Chunk, Skill
 from intraskill.proposers.analysis_records import rollout_id
 from intraskill.proposers.proposal_filter import Memory
 from intraskill.proposers.reduce import Reduction
-from intraskill.proposers.rules import RulesProposer, mechanism_of
+from intraskill.proposers.rules import RulesProposer
 from intraskill.proposers.trace2skill import Analysis, ProposalBatch, propose_batch
 from intraskill.rounds.review import analyses_line
 
@@ -62,7 +63,7 @@ def played(world):
 def test_the_cold_start_finds_the_rules_that_the_shop_needs(world, played, golden) -> None:
     leak_filter = LeakFilter(secrets_of(world))
     empty = Skill("Advice for shopping.")
-    batch = propose_batch(played, empty, RulesProposer(), leak_filter, limit=16)
+    batch = propose_batch(played, empty, RulesProposer(ShopReader("plain")), leak_filter, limit=16)
     skill = pool(empty, batch.edits)
     assert set(USEFUL) <= {mechanism_of(chunk) for chunk in skill.chunks}
     assert batch.refused == () and batch.counts["over_limit"] == 0
@@ -71,19 +72,33 @@ def test_the_cold_start_finds_the_rules_that_the_shop_needs(world, played, golde
 
 def test_the_same_rollouts_in_any_order_give_the_same_proposals(played) -> None:
     skill = Skill("p", (lesson_chunk("search_features"),))
-    expected = propose_batch(played, skill, RulesProposer(), OPEN, limit=6, memory=Memory(round_index=1))
+    expected = propose_batch(
+        played, skill, RulesProposer(ShopReader("plain")), OPEN, limit=6, memory=Memory(round_index=1)
+    )
     assert len(expected.proposals) > 1
     for seed in range(5):
         shuffled = random.Random(seed).sample(played, len(played))
-        assert propose_batch(shuffled, skill, RulesProposer(), OPEN, limit=6, memory=Memory(round_index=1)) == expected
+        assert (
+            propose_batch(
+                shuffled, skill, RulesProposer(ShopReader("plain")), OPEN, limit=6, memory=Memory(round_index=1)
+            )
+            == expected
+        )
     assert (
-        propose_batch(played[: len(played) // 2], skill, RulesProposer(), OPEN, limit=6, memory=Memory(round_index=1))
+        propose_batch(
+            played[: len(played) // 2],
+            skill,
+            RulesProposer(ShopReader("plain")),
+            OPEN,
+            limit=6,
+            memory=Memory(round_index=1),
+        )
         != expected
     )
 
 
 def test_prevalence_is_counted_from_the_rollouts(played) -> None:
-    proposals = propose_batch(played, Skill("p"), RulesProposer(), OPEN, limit=16).proposals
+    proposals = propose_batch(played, Skill("p"), RulesProposer(ShopReader("plain")), OPEN, limit=16).proposals
     supports = [len(p.support) for p in proposals]
     assert supports == sorted(supports, reverse=True)
     assert set(proposals[0].support) <= {rollout_id(r) for r in played}
@@ -99,11 +114,11 @@ def test_a_task_played_again_at_the_same_weights_has_another_rollout_id(played) 
 
 
 def test_no_more_than_the_limit_goes_to_the_gate(played) -> None:
-    everything = propose_batch(played, Skill("p"), RulesProposer(), OPEN, limit=16).proposals
-    batch = propose_batch(played, Skill("p"), RulesProposer(), OPEN, limit=2)
+    everything = propose_batch(played, Skill("p"), RulesProposer(ShopReader("plain")), OPEN, limit=16).proposals
+    batch = propose_batch(played, Skill("p"), RulesProposer(ShopReader("plain")), OPEN, limit=2)
     assert batch.proposals == everything[:2]
     assert batch.counts["over_limit"] == len(everything) - 2 > 0
-    assert propose_batch(played, Skill("p"), RulesProposer(), OPEN, limit=0).edits == ()
+    assert propose_batch(played, Skill("p"), RulesProposer(ShopReader("plain")), OPEN, limit=0).edits == ()
 
 
 def test_a_loser_stays_away_for_some_rounds_and_then_returns() -> None:

@@ -18,6 +18,7 @@ from intraskill.method.rewards import UNIT, Payment, finite, finite_parts, is_ra
 from intraskill.method.tasks import SPLITS, Split, Task
 
 if TYPE_CHECKING:  # the command line reads this module before it knows what is asked
+    from intraskill.environments.evidence import Reader
     from intraskill.method.leakage.filter import Secrets
     from intraskill.method.rollouts import Rollout
     from intraskill.method.skill.proposals import Proposal
@@ -211,6 +212,10 @@ OPTIONAL: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
         lambda value: _is_secrets(value),
     ),
     "propose": _METHOD,
+    "reader": (
+        "an intraskill.environments.evidence.Reader",
+        lambda value: all(hasattr(value, name) for name in ("read", "lessons", "mechanism_of")),
+    ),
     "learner": _METHOD,
 }
 """Every optional member: what it must be, in words and as a test of its value."""
@@ -291,6 +296,12 @@ def own_propose(environment: Environment) -> "Callable[[Sequence[Rollout], Skill
     """Return what proposes edits from rollouts and the current skill, or ``None`` without ``propose``."""
     propose: Callable[[Sequence[Rollout], Skill], tuple[Proposal, ...]] | None = offered(environment, "propose")
     return propose
+
+
+def reader_of(environment: Environment) -> "Reader | None":
+    """Return what reads episodes for the rules proposer, or ``None``, with which it reads none, without ``reader``."""
+    reader: Reader | None = offered(environment, "reader")
+    return reader
 
 
 def own_learner(environment: Environment) -> Callable[[Config], Any] | None:

@@ -100,10 +100,10 @@ def run_cold_start(
     run = assemble(config, monitor) if trajectories is None else _without_policy(config, trajectories, monitor)
     recorded = () if trajectories is None else read_trajectories(trajectories, run.environment.tools)
     with locked(run.root):
-        for remark in remarks:
-            run.monitor.say(remark)
         try:
             draft = screened_draft(run)
+            for remark in remarks:
+                run.monitor.say(remark)
             rollouts = first_rollouts(run, run.root, draft) if trajectories is None else recorded
             skill, _, _ = draft_skill(run, run.root, draft, rollouts)
         finally:

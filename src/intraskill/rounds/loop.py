@@ -69,10 +69,13 @@ def run(config: Config, monitor: Monitor | None = None, *, remarks: Sequence[str
     current = assemble(config, monitor)
     with locked(current.root):
         codec = getattr(current.learner, "codec", None)
-        for remark in (*remarks, *([codec.account] if codec else [])):
-            current.monitor.say(remark)
         try:
-            state = last_state(current) or cold_start(current)
+            state = last_state(current)
+            if state is None:
+                screened_draft(current)  # of a draft that is refused, nothing else is said
+            for remark in (*remarks, *([codec.account] if codec else [])):
+                current.monitor.say(remark)
+            state = state or cold_start(current)
             for round_index in range(state.round_index + 1, config.rounds + 1):
                 state = run_round(current, state, round_index)
             say_unread(current)

@@ -139,8 +139,8 @@ def propose(
 def unreadable_line(batch: ProposalBatch, rollouts: int) -> str:
     """Say that the analyst could not read trajectories, which looks like one that finds nothing otherwise."""
     return (
-        f"{batch.analyst} cannot read these {rollouts:,} trajectories, whose states hold no products as data; "
-        "proposer.name=openai reads pages of any kind"
+        f"{batch.analyst}: this analyst cannot read {batch.counts['unreadable']:,} of these {rollouts:,} trajectories, "
+        "whose pages are of no shop that it knows, and offers nothing on them; proposer.name=openai reads any pages"
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from intraskill.config.config import Config, check, flatten
 from intraskill.environments.factories import built
-from intraskill.environments.protocol import Environment, own_propose, secrets_of, slots_of
+from intraskill.environments.protocol import Environment, own_propose, reader_of, secrets_of, slots_of
 from intraskill.method.errors import ConfigError
 from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.tasks import SPLITS
@@ -118,4 +118,4 @@ def unasked_proposer(environment: Environment) -> Proposer:
         return OwnProposer(own)
     from intraskill.proposers.rules import RulesProposer
 
-    return RulesProposer()
+    return RulesProposer(reader_of(environment))

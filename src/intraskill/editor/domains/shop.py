@@ -31,6 +31,8 @@ from intraskill.editor.domains.shop_worker import (
 from intraskill.editor.evidence import EvidenceLimits, Unit, experience_unit, spelt
 from intraskill.editor.setup import evidence_limits
 from intraskill.editor.workers_options import read_options
+from intraskill.environments.shop_evidence.diagnosis import findings_of
+from intraskill.environments.shop_evidence.purchases import Vocabulary, read_vocabulary
 from intraskill.environments.shopworld.plain.generate import PRESETS
 from intraskill.environments.shopworld.reward import REWARD_PARTS
 from intraskill.method.errors import ConfigError, SplitError, offenders
@@ -38,7 +40,6 @@ from intraskill.method.leakage.filter import Secrets
 from intraskill.method.randomness import child_seed, content_hash, shuffled
 from intraskill.method.rollouts import Rollout
 from intraskill.method.skill.skill import Skill
-from intraskill.proposers.rules import Vocabulary, findings_of, read_vocabulary
 from intraskill.rl.start import policy_directory
 from intraskill.store.artifacts import EPISODES
 

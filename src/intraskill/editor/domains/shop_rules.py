@@ -10,10 +10,9 @@ from functools import lru_cache
 from statistics import fmean
 
 from intraskill.editor.domains.shop_worker import plain_shop
-from intraskill.environments.shopworld.lessons import HARMFUL, TAUGHT, USEFUL, USELESS
+from intraskill.environments.shopworld.lessons import HARMFUL, TAUGHT, USEFUL, USELESS, mechanism_of
 from intraskill.method.randomness import shuffled
 from intraskill.method.skill.skill import Chunk, Skill
-from intraskill.proposers.rules import mechanism_of
 from intraskill.recipes.demonstrations import Draw, draw_chunk, negated_chunk
 from intraskill.recipes.tiny_policy import shop
 

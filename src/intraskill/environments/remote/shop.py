@@ -6,7 +6,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from intraskill.environments.protocol import Opening, Outcome, Session, ToolSpec
 from intraskill.environments.remote.agentgym import AgentGymDialect
@@ -21,6 +21,9 @@ from intraskill.environments.tool_calls import read_call
 from intraskill.method.errors import ConfigError
 from intraskill.method.randomness import content_hash
 from intraskill.method.tasks import Split, Task
+
+if TYPE_CHECKING:
+    from intraskill.environments.shop_evidence.reader import ShopReader
 
 Answer = TypeVar("Answer", Opening, Outcome)
 _LOG = logging.getLogger(__name__)
@@ -234,6 +237,13 @@ class RemoteShop:
     def language(self) -> str:
         """``env.options.language``; ``unknown``, which is none that anything was made for, where it is not set."""
         return self.settings.language or "unknown"
+
+    @property
+    def reader(self) -> "ShopReader":
+        """Reads episodes of this shop, and recorded ones of others, for the rules proposer."""
+        from intraskill.environments.shop_evidence.reader import ShopReader
+
+        return ShopReader(self.language)
 
     @property
     def slots(self) -> int:

@@ -89,8 +89,89 @@ def titles(rule: str) -> tuple[str, ...]:
     return _TITLES[rule]
 
 
-def lesson_chunk(mechanism: str, variant: int = 0) -> Chunk:
-    """Return the proposer's chunk for a mechanism, in its ``variant``-th held-out phrasing."""
+_MARKET: dict[str, dict[str, tuple[str, str, str]]] = {
+    "en": {
+        "search_features": (
+            "Search words",
+            "Put every feature that the request names into the search query.",
+            "Search with the product and all the features that the request names.",
+        ),
+        "search_persona": (
+            "Preferences",
+            "Add the brand and the features that the profile prefers to the search query.",
+            "Search also with what the profile prefers, such as its brand.",
+        ),
+        "option_request": (
+            "Requested options",
+            "Choose the option values that the request names before you buy.",
+            "On the product page, select each option value that the request names.",
+        ),
+        "option_persona": (
+            "Preferred options",
+            "Where the request names no option value, choose the one that the profile prefers.",
+            "Select the option values that the profile prefers, unless the request says otherwise.",
+        ),
+        "open_last": ("Results", "Open the last result of the page.", "Choose the result at the bottom of the page."),
+        "price_check": (
+            "Price",
+            "Compare the price of the chosen options with the budget before you buy.",
+            "Buy only when the price with the chosen options is within the budget.",
+        ),
+        "wrong_type": (
+            "Product kind",
+            "Open only products of the kind that the request asks for.",
+            "Before opening a result, check that it is the kind of product that is asked for.",
+        ),
+        "invalid_action": (
+            "Actions",
+            "Use only searches and buttons that the page offers.",
+            "Before each action, check that the page offers it.",
+        ),
+        "action_limit": (
+            "Finish",
+            "Buy as soon as every option is chosen and the product fits.",
+            "Once all options are chosen, buy without further steps.",
+        ),
+    },
+    "zh": {
+        "search_features": ("搜索词", "搜索时写上需求里提到的每个特点。", "搜索词里写商品名和需求提到的全部特点。"),
+        "search_persona": ("偏好", "搜索词里加上用户画像偏好的品牌和特点。", "按用户画像的偏好(如品牌)补充搜索词。"),
+        "option_request": ("需求规格", "购买前选择需求里写明的规格值。", "在商品页逐项选中需求提到的规格值。"),
+        "option_persona": (
+            "偏好规格",
+            "需求没有写明规格时,选择用户画像偏好的规格值。",
+            "除非需求另有说明,选中用户画像偏好的规格值。",
+        ),
+        "open_last": ("搜索结果", "打开本页最后一个结果。", "选择本页最下面的结果。"),
+        "price_check": ("价格", "购买前核对所选规格的价格是否在预算内。", "只有所选规格的价格不超过预算时才购买。"),
+        "wrong_type": ("商品类型", "只打开与需求同类的商品。", "打开结果之前,先确认它是需求要的那类商品。"),
+        "invalid_action": ("操作", "只使用页面提供的搜索和按钮。", "每次操作之前,先确认页面提供这个操作。"),
+        "action_limit": ("完成", "选好所有规格且商品合适时,立即购买。", "规格全部选好之后直接购买,不再多走步骤。"),
+    },
+}
+"""Language of pages as people write them → mechanism → title and two wordings."""
+
+
+def lesson_chunk(mechanism: str, variant: int = 0, language: str = "plain") -> Chunk:
+    """Return the proposer's chunk for a mechanism: in plain pages its ``variant``-th held-out phrasing.
+
+    Args:
+        mechanism: name in the catalogue; pages as people write them have lessons on those that a proposer can see.
+        variant: which wording; they repeat from some number on.
+        language: of the pages, ``plain``, ``en`` or ``zh``.
+    """
+    if language != "plain":
+        title, *wordings = _MARKET[language][mechanism]
+        return Chunk(title, wordings[variant % len(wordings)])
     held_out = phrasings(mechanism)[1]
     names = _TITLES[mechanism]
     return Chunk(names[variant % len(names)], held_out[variant % len(held_out)])
+
+
+def mechanism_of(chunk: Chunk) -> str | None:
+    """Return the mechanism whose catalogue holds this chunk's body, or ``None``."""
+    for mechanism in MECHANISMS:
+        texts = (*phrasings(mechanism), *(table.get(mechanism, ()) for table in _MARKET.values()))
+        if any(chunk.body in some for some in texts):
+            return mechanism
+    return None

@@ -5,6 +5,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from intraskill.environments.protocol import ToolSpec
 from intraskill.environments.shopworld import market, reward
@@ -20,6 +21,9 @@ from intraskill.environments.shopworld.task import ShopTask
 from intraskill.method.leakage.filter import Secrets
 from intraskill.method.leakage.rules import stated_amounts
 from intraskill.method.tasks import SPLITS
+
+if TYPE_CHECKING:
+    from intraskill.environments.shop_evidence.reader import ShopReader
 
 
 class Shop(Stock):
@@ -43,6 +47,13 @@ class Shop(Stock):
     def language(self) -> str:
         """Of buttons and pages."""
         return self.settings.language
+
+    @property
+    def reader(self) -> "ShopReader":
+        """Reads episodes of this shop, and recorded ones of others, for the rules proposer."""
+        from intraskill.environments.shop_evidence.reader import ShopReader
+
+        return ShopReader(self.language)
 
     def open(self) -> ShopSession:
         """Return a new session."""
