@@ -8,7 +8,7 @@ import trace2skill_stages as stages
 from csv_rows import with_others, write_csv
 
 SMALL = (
-    "coldstart.tasks=6",
+    "coldstart.tasks=24",
     "coldstart.max_drafts=8",
     "gate.tasks=12",
     "rollout.batch=12",
@@ -68,7 +68,7 @@ def test_the_stages_add_up_and_the_online_pass_shows_the_skill_that_is_given(tmp
     monkeypatch.setattr(stages, "OUT", out)
     other = dict.fromkeys(stages.COLUMNS, "x") | {"analyst": "rules", "settings": "gate.tasks=7"}
     write_csv(out, [other], stages.COLUMNS)
-    words = ["--seeds", "1", "--tasks", "12", "--draft", str(draft), "--work", str(tmp_path), "env.preset=tiny"]
+    words = ["--seeds", "1", "--tasks", "24", "--draft", str(draft), "--work", str(tmp_path), "env.preset=tiny"]
     monkeypatch.setattr("sys.argv", ["stages", *words])
     stages.main()
     kept, first, online = rows_of(out)
