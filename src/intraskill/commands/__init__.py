@@ -10,6 +10,7 @@ from pathlib import Path
 from intraskill.config.config import Config, unflatten
 from intraskill.config.overrides import compose, override
 from intraskill.method.errors import ConfigError
+from intraskill.report.screen import FORMATS, Look
 
 Command = Callable[[argparse.Namespace, list[str]], int]
 Verb = Callable[[str, str, Command], argparse.ArgumentParser]
@@ -28,6 +29,18 @@ def no_overrides(overrides: list[str]) -> None:
     """
     if overrides:
         raise ConfigError(f"this command takes no overrides, got {' '.join(overrides)}")
+
+
+def add_look(parser: argparse.ArgumentParser, default: str = FORMATS[0]) -> None:
+    """Register how a command prints its tables."""
+    forms = dict.fromkeys((default, *FORMATS))
+    parser.add_argument("--format", choices=tuple(forms), default=default, help=f"how tables are printed ({default})")
+    parser.add_argument("--wide", action="store_true", help="every column of a table, however wide the terminal")
+
+
+def look_of(arguments: argparse.Namespace) -> Look:
+    """Return how a command prints its tables."""
+    return Look(arguments.format, arguments.wide)
 
 
 def config_beside(root: Path | None, overrides: list[str]) -> Config:

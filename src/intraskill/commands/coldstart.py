@@ -1,12 +1,13 @@
 """`intraskill coldstart`: stage A alone, from recorded or fresh trajectories to a first skill."""
 
 import argparse
-import sys
 from pathlib import Path
 
 from intraskill.commands import Verb
 from intraskill.config.overrides import compose
+from intraskill.config.quoting import assignment, command
 from intraskill.method.errors import counted
+from intraskill.report.screen import say
 
 
 def add(verb: Verb) -> None:
@@ -19,7 +20,7 @@ def add(verb: Verb) -> None:
 
 
 def _draft(arguments: argparse.Namespace, overrides: list[str]) -> int:
-    config = compose([*overrides, f"run_dir={arguments.out}"])
+    config = compose([*overrides, assignment("run_dir", arguments.out)])
     from intraskill.report.live import monitor
     from intraskill.rounds.coldstart import run_cold_start
     from intraskill.store.artifacts import ANALYSES, DRAFT, EDITS
@@ -28,9 +29,7 @@ def _draft(arguments: argparse.Namespace, overrides: list[str]) -> int:
     with monitor() as watcher:
         skill, root = run_cold_start(config, trajectories, watcher)
     for name, count in EDITS.read(root).counts.items():
-        sys.stdout.write(f"{count:6d} {name}\n")
-    sys.stdout.write(
-        f"{counted(len(skill.chunks), 'chunk')} in {DRAFT.path(root)}, every analysis in {ANALYSES.path(root)}\n"
-        f"Next: intraskill train coldstart.draft={DRAFT.path(root)} coldstart.tasks=0\n"
-    )
+        say(f"{count:6d} {name}")
+    say(f"{counted(len(skill.chunks), 'chunk')} in {DRAFT.path(root)}, every analysis in {ANALYSES.path(root)}")
+    say(f"Next: {command('train', assignment('coldstart.draft', DRAFT.path(root)), 'coldstart.tasks=0')}")
     return 0

@@ -6,6 +6,8 @@ from contextlib import nullcontext
 from intraskill.commands import Verb
 from intraskill.commands.numbers import whole
 from intraskill.config.overrides import compose
+from intraskill.config.quoting import assignment, command
+from intraskill.report.screen import Look, print_blocks
 from intraskill.rl.distributed.launch import launched
 
 
@@ -20,15 +22,13 @@ def add(verb: Verb) -> None:
 
 def _train(arguments: argparse.Namespace, overrides: list[str]) -> int:
     flags = {"seed": arguments.seed, "run_dir": arguments.run_dir, "review": arguments.review}
-    config = compose([*overrides, *(f"{key}={value}" for key, value in flags.items() if value is not None)])
+    config = compose([*overrides, *(assignment(key, value) for key, value in flags.items() if value is not None)])
     leads = launched().rank == 0
     if arguments.dry_run:
         if leads:
-            from rich.console import Console
-
             from intraskill.report.dry_run import plan_table
 
-            Console().print(plan_table(config), highlight=False)
+            print_blocks([plan_table(config)])
         return 0
     from intraskill.report.live import monitor
     from intraskill.report.summary import write_summary
@@ -40,5 +40,6 @@ def _train(arguments: argparse.Namespace, overrides: list[str]) -> int:
     with monitor() if leads else nullcontext() as watcher:
         root = run_together(config, run, environment_of, watcher)
     if root is not None:
-        print_report(write_summary(root), str(root))
+        remedy = f"{command('report', root, '--wide')} shows them"
+        print_report(write_summary(root), str(root), Look(remedy=remedy))
     return 0
