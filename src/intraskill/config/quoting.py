@@ -1,10 +1,9 @@
 """Texts quoted for who reads them: commands for a shell, overrides for Hydra, other people's words for a terminal."""
 
-import json
 import re
 import shlex
 
-_PLAIN = re.compile(r"[A-Za-z_./][\w./@-]*", re.ASCII)
+_PLAIN = re.compile(r"(?!(?:null|true|false|nan|inf)$)[A-Za-z_./][\w./@-]*", re.ASCII | re.IGNORECASE)
 _BARRED = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
     r"\ud800-\udfff\U000e0000-\U000e007f]"
@@ -38,6 +37,12 @@ def _escaped(match: re.Match[str]) -> str:
     return slashes * 2 + (f"\\{sign}" if sign else "")
 
 
+def escape(letter: str) -> str:
+    """Return a letter as ``\\u001b``, which JSON reads too."""
+    units = letter.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
 def shown(text: str) -> str:
     """Return a text whose control characters are escapes to read; line ends and tabs stay."""
-    return _BARRED.sub(lambda match: json.dumps(match.group())[1:-1], text)
+    return _BARRED.sub(lambda match: escape(match.group()), text)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
-from intraskill.config.quoting import shown
+from intraskill.config.quoting import escape, shown
 from intraskill.report.sheet import Column, Sheet, as_csv, as_latex, as_markdown, markdown
 
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ FORMATS = ("table", "md", "csv", "latex")
 _PIPE_WIDTH = 160
 """Columns where there is no terminal and COLUMNS says nothing."""
 _NARROWEST = 10
-"""Columns that a name or a column of words keeps before another one falls away."""
+"""Columns that a name keeps."""
+_LONGEST_WORD = 16
+"""Columns that a word keeps; a longer one is broken."""
 _ERRORS = "intraskill"
 _SPELLING = {
     "–": "-", "−": "-", "—": "-", "…": "...", "±": "+-", "×": "x", "·": "-", "→": "->", "≤": "<=", "≥": ">=", "│": "|",
@@ -39,7 +41,7 @@ def _spelt(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     letters = error.object[error.start : error.end]
-    return "".join(_SPELLING.get(letter, json.dumps(letter)[1:-1]) for letter in letters), error.end
+    return "".join(_SPELLING.get(letter, escape(letter)) for letter in letters), error.end
 
 
 codecs.register_error(_ERRORS, _spelt)
@@ -187,7 +189,7 @@ def _legible(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    return _legible("".join(json.dumps(letter)[1:-1] if letter in "\n\t" else letter for letter in text))
+    return _legible("".join(escape(letter) if letter in "\n\t" else letter for letter in text))
 
 
 def _print_block(console: "Console", block: Block, width: int, look: Look) -> None:
@@ -224,7 +226,7 @@ def _print_sheet(console: "Console", table: Sheet, width: int, look: Look) -> No
     full = sum(most for _, most in widths) + 3 * len(widths) + 1
     console.width = max(width, full) if look.wide else width
     console.print(drawn, crop=False)
-    if gone := [column.name.replace("\n", "") for index, column in enumerate(table.columns) if index not in kept]:
+    if gone := [" ".join(column.name.split("\n")) for index, column in enumerate(table.columns) if index not in kept]:
         said = f"{width} columns are too few for: {', '.join(gone)}; {look.remedy}."
         console.print(Text(_legible(said)), overflow="fold")
 
@@ -236,7 +238,12 @@ def _widths(table: Sheet, index: int) -> tuple[int, int]:
     heading = max(map(cell_len, _legible(table.columns[index].name).split("\n")))
     cells = [cell_len(_one_line(row[index].text)) for row in table.rows]
     full = max([heading, *cells])
-    return (min(full, _NARROWEST) if index == 0 or table.columns[index].wraps else full), full
+    if index == 0:
+        return min(full, _NARROWEST), full
+    if not table.columns[index].wraps:
+        return full, full
+    words = [word for row in table.rows for word in _one_line(row[index].text).split()]
+    return min(full, _LONGEST_WORD, max(map(cell_len, words), default=0)), full
 
 
 def fitting(columns: Sequence[Column], widths: Sequence[tuple[int, int]], width: int) -> list[int]:

@@ -83,7 +83,7 @@ def _values(column: Column, cell: Cell) -> Sequence[object]:
 
 def _inert(text: str) -> str:
     text = " ".join(text.split("\n"))
-    return f"'{text}" if text.lstrip().startswith(("=", "+", "-", "@")) or text.startswith(("\t", "\r")) else text
+    return f"'{text}" if text.lstrip().startswith(tuple("=+-@＝＋－＠")) or text.startswith(("\t", "\r")) else text
 
 
 _MARKDOWN = re.compile(r"([\\`*_<\[\]|])")

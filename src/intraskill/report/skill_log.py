@@ -90,7 +90,7 @@ def log_table(history: History) -> Sheet:
             lines.append([version.chunks[i].title, at, "left", fate, measured, "", ""])
         for turned in version.turned:
             fate = f"{turned.entry.fate.value}: {turned.entry.reason}"
-            lines.append([", ".join(turned.titles), at, turned.entry.op, fate, Cell("–"), "", turned.author])
+            lines.append([", ".join(turned.titles) or "–", at, turned.entry.op, fate, Cell("–"), "", turned.author])
     return sheet(f"What every round did to the skill of {history.root}", columns, lines)
 
 

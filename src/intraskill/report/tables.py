@@ -213,7 +213,7 @@ def remeasured_table(remeasured: Row) -> list[Block]:
         Column("chunk", wraps=True),
         Column("round", 2, parts=("round",)),
         error_column("β when selected"),
-        error_column("shrunk then", 3),
+        Column("shrunk then", 3, parts=("shrunk then", "shrunk then SD")),
         error_column("β one round later", 1),
     ]
     lines = [

@@ -246,7 +246,7 @@ def _ours(where: str, front: dict[str, Any], skill: Skill) -> Reading:
 
 def to_stderr(line: str) -> None:
     """Write a note for the person at the command line."""
-    sys.stderr.write(f"{shown(line)}\n")
+    sys.stderr.write(shown(f"{line}\n"))
 
 
 def read_skill(path: Path, say: Say = to_stderr) -> Skill:
