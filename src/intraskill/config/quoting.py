@@ -38,7 +38,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def escape(letter: str) -> str:
-    """Return a letter as ``\\u001b``, which JSON reads too."""
+    """Return a letter as JSON escapes it, by its code units."""
     units = letter.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 

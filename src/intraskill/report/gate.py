@@ -339,7 +339,7 @@ def contributions_table(found: Validation, *, whole: bool) -> Sheet:
         Column("shown in", 6, parts=("shown in",)),
         Column("verdict", 1, wraps=True),
     ]
-    lines: list[list[Cell | str]] = []
+    lines = []
     for row in sorted(chunk_table(found), key=_by_effect):
         style = {"placebo": "dim"}.get(row["kind"], "green" if row["kept"] else "red")
         line = [

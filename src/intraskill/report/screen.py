@@ -199,7 +199,8 @@ def _print_block(console: "Console", block: Block, width: int, look: Look) -> No
         console.print(Text(_legible(block.text)), soft_wrap=True)
     elif isinstance(block, Prose):
         head = Text(_legible(block.head) + " " * bool(block.head), "bold")
-        console.print(head + Text(_legible(block.text)), width=width, overflow="fold")
+        pipe = not (console.is_terminal or os.environ.get("COLUMNS"))  # for a program whole paragraphs are lines
+        console.print(head + Text(_legible(block.text)), width=None if pipe else width, overflow="fold", soft_wrap=pipe)
     else:
         _print_sheet(console, block, width, look)
 
