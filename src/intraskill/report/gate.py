@@ -303,7 +303,9 @@ def _times(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
-def print_gate(found: Validation, findings: Findings, directory: Path, remarks: Sequence[str], look: Look) -> None:
+def print_gate(
+    found: Validation, findings: Findings, directory: Path, remarks: Sequence[str], look: Look | None = None
+) -> None:
     """Write ``forest.png``, ``forest.svg`` and ``summary.md``, and print the gate.
 
     Args:
@@ -311,12 +313,12 @@ def print_gate(found: Validation, findings: Findings, directory: Path, remarks: 
         findings: from `intraskill.rounds.gate.findings.find`.
         directory: where its files are.
         remarks: sentences for the end, such as where the bare run is from.
-        look: how tables are printed.
+        look: how tables are printed; fitted to the terminal when left out.
     """
     if found.contributions.chunk_ids:
         write_forest(directory, found, findings)
     write_summary(directory, found, findings, remarks)
-    blocks: list[Block] = [contributions_table(found, whole=look.wide or look.form != "table")]
+    blocks: list[Block] = [contributions_table(found, whole=look is not None and (look.wide or look.form != "table"))]
     blocks += [Prose(text, f"{head}.") for head, text in paragraphs(found, findings)]
     blocks += [Prose(remark) for remark in remarks if remark]
     print_blocks([*blocks, Line(f"Saved in {directory}")], look)

@@ -200,7 +200,8 @@ def _print_block(console: "Console", block: Block, width: int, look: Look) -> No
     elif isinstance(block, Prose):
         head = Text(_legible(block.head) + " " * bool(block.head), "bold")
         pipe = not (console.is_terminal or os.environ.get("COLUMNS"))  # for a program whole paragraphs are lines
-        console.print(head + Text(_legible(block.text)), width=None if pipe else width, overflow="fold", soft_wrap=pipe)
+        words = head + Text(_legible(block.text))
+        console.print(words, soft_wrap=True) if pipe else console.print(words, width=width, overflow="fold")
     else:
         _print_sheet(console, block, width, look)
 

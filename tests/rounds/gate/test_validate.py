@@ -29,7 +29,6 @@ from intraskill.method.gate.estimators import fit
 from intraskill.method.skill.skill import Skill, parse_skill
 from intraskill.report.forest import draw, write_forest
 from intraskill.report.gate import paragraphs, print_gate
-from intraskill.report.screen import Look
 from intraskill.rounds.earlier_rounds import last_noise, read_noise
 from intraskill.rounds.evaluate import Source, find_source, skill_of
 from intraskill.rounds.gate.findings import chunk_table, find
@@ -460,7 +459,7 @@ def test_a_gate_whose_rewards_are_all_equal_ends_with_no_information_and_so_does
     assert [row["id"] for row in rows] == list(draft.ids) and "beta" not in rows[0]
     assert {row["verdict"] for row in rows} == {"no_information"}
     again, findings, directory = refit(report.directory / "pairs.parquet", {"estimator": "paired_ols_intercept"})
-    print_gate(again, findings, directory, (), Look())
+    print_gate(again, findings, directory, ())
     assert "No information: all 48 outcomes equal 0" in capsys.readouterr().out
     assert again.assessment.no_information and again.decision.skill == draft
 
