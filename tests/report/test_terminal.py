@@ -133,6 +133,19 @@ def test_escapes_of_a_title_are_shown_and_not_sent(hostile, words):
     assert "31mred" in out and "u202e" in out
 
 
+def test_a_skill_in_a_pipe_is_the_text_itself_and_on_a_terminal_it_is_shown(tmp_path):
+    path = tmp_path / "skill.md"
+    path.write_text("### A\n\nplain \x1b[31mred\n", encoding="utf-8")
+    assert ran("skill", "show", path)[1] == path.read_text(encoding="utf-8")
+    pty = pytest.importorskip("pty")
+    reader, writer = pty.openpty()
+    subprocess.run([sys.executable, "-m", "intraskill", "skill", "show", str(path)], stdout=writer, check=True)
+    os.close(writer)
+    said = os.read(reader, 65536)
+    os.close(reader)
+    assert b"plain \\u001b[31mred" in said and b"\x1b" not in said
+
+
 def test_an_error_quotes_what_it_was_given_without_its_powers(tmp_path):
     status, out, errors = ran("report", tmp_path / "[/] \x1b[31m\u202e[bold]")
     assert status == 2 and out == "" and "\x1b" not in errors and "\u202e" not in errors

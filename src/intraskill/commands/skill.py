@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from intraskill.commands import Verb, add_look, look_of, never, no_overrides, skill_export
 from intraskill.config.quoting import command
 from intraskill.method.errors import counted
-from intraskill.report.screen import Look, print_blocks, print_lines, say, say_json
+from intraskill.report.screen import Look, print_blocks, print_lines, say, say_document, say_json
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -73,7 +73,7 @@ def _show(arguments: argparse.Namespace) -> int:
 
     source = skill_source(arguments.source)
     if text := source.skill.render():
-        say(text)
+        say_document(text)
     else:
         say(f"{source.path} has no chunks: the policy sees nothing of it", error=True)
     return 0

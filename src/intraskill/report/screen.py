@@ -84,6 +84,11 @@ def say(text: str, *, error: bool = False, flush: bool = False) -> None:
         stream.flush()
 
 
+def say_document(text: str) -> None:
+    """Print a document: as it is for a program, and `shown` on a terminal."""
+    sys.stdout.write(f"{shown(text) if sys.stdout.isatty() else text}\n")
+
+
 def say_json(data: Any, *, indent: int = 1) -> None:
     """Print data as JSON, with escapes for what the output cannot carry."""
     text = json.dumps(data, indent=indent, ensure_ascii=False)
