@@ -29,6 +29,7 @@ from intraskill.commands import (
     warmstart,
 )
 from intraskill.method.errors import IntraSkillError, WaitsForPerson
+from intraskill.report.screen import open_screen, say
 
 OVERRIDE = re.compile(r"^[+~]{0,2}[A-Za-z_][\w./@-]*=")
 COMMANDS = (train, coldstart, editor, validate, evaluate, report, skill, env, gate, warmstart, options, doctor)
@@ -46,6 +47,7 @@ READER_GONE = 141
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; an error on purpose becomes one sentence and exit status 2."""
+    open_screen()
     words = list(sys.argv[1:] if argv is None else argv)
     overrides = [word for word in words if OVERRIDE.match(word)]
     arguments = _parser().parse_args([word for word in words if not OVERRIDE.match(word)])
@@ -53,19 +55,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     _listen()
     try:
         status = command(arguments, overrides)
-        if sys.stdout is not None:  # closed before the start
-            sys.stdout.flush()
+        sys.stdout.flush()
         return status
     except WaitsForPerson as waiting:
-        sys.stdout.write(f"{waiting}\n")
+        say(str(waiting))
         return main(words) if sys.stdin.isatty() and waiting.ask() else 0
     except IntraSkillError as error:
-        sys.stderr.write(f"intraskill: {type(error).__name__}: {error}\n")
+        say(f"intraskill: {type(error).__name__}: {error}", error=True)
         return 2
     except KeyboardInterrupt as stopped:
-        sys.stderr.write("\nintraskill: stopped; the same command continues from the last saved step\n")
+        say("\nintraskill: stopped; the same command continues from the last saved step", error=True)
         return 128 + (stopped.args[0] if stopped.args else signal.SIGINT)
     except OSError as error:
+        if error.errno == errno.ENOSPC and error.filename is None and _reader_left():
+            say("intraskill: the standard output cannot be written: no space is left where it goes", error=True)
+            return 2
         if error.errno not in (errno.EPIPE, errno.EINVAL) or not _reader_left():  # Windows says EINVAL
             raise
         return READER_GONE

@@ -1,14 +1,12 @@
 """What a gate's words may claim: the noise band, interactions without a full arm, stopping early, another estimator."""
 
 import csv
-import io
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from method_records import ids, pairs_of
 from planted_runs import TASKS, planted_config
-from rich.console import Console
 from rounds.gate.test_validate import WorldWithColours, loose
 
 from intraskill.method.gate.diagnostics.interactions import InteractionScreen
@@ -18,6 +16,7 @@ from intraskill.method.gate.estimators import fit
 from intraskill.method.gate.simultaneous import sides
 from intraskill.report.forest import draw
 from intraskill.report.gate import LOOKED, paragraphs
+from intraskill.report.screen import Look, print_blocks
 from intraskill.report.summary import named_over_a_run, summarise
 from intraskill.report.tables import named_words, report
 from intraskill.rounds.evaluate import find_source
@@ -67,14 +66,14 @@ def test_a_gate_that_looked_says_that_its_intervals_are_those_of_a_fixed_size(me
     assert LOOKED in dict(paragraphs(stopped, measured.findings))["When it stopped"]
 
 
-def test_the_report_of_a_run_says_it_too(tmp_path):
+def test_the_report_of_a_run_says_it_too(tmp_path, capsys):
     def printed(sequential):
         config = planted_config(tmp_path / f"run-{sequential}")
         config.rounds, config.final.tasks, config.gate.sequential = 0, 0, sequential
-        console = Console(width=400, record=True, file=io.StringIO())
         root = run(config)
-        console.print(report(summarise(root), str(root)))
-        return console.export_text()
+        capsys.readouterr()
+        print_blocks(report(summarise(root), str(root)), Look(wide=True))
+        return " ".join(capsys.readouterr().out.split())
 
     looked, fixed = printed(12), printed(0)
     assert LOOKED in looked and "round 0" in looked and LOOKED not in fixed

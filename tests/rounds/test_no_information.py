@@ -5,7 +5,6 @@ import signal
 import pytest
 import statsmodels.regression.linear_model  # noqa: F401  # once here, not in every forked child
 from planted_runs import content, planted_config
-from rich.console import Console
 from rounds.test_resume import run_until
 
 from intraskill.environments.planted import PlantedWorld
@@ -13,6 +12,7 @@ from intraskill.method.gate.decision import Fate
 from intraskill.method.gate.holding import hold
 from intraskill.method.skill.edits import Edit
 from intraskill.method.skill.proposals import Ledger, Proposal
+from intraskill.report.screen import Look, print_blocks
 from intraskill.report.summary import summarise
 from intraskill.report.tables import report
 from intraskill.rounds.loop import read_state, run
@@ -32,7 +32,9 @@ def silent_config(root, baseline, estimator="paired_ols"):
 
 @pytest.mark.parametrize(("baseline", "reward"), WORLDS.values(), ids=WORLDS)
 @pytest.mark.parametrize("estimator", ["paired_ols", "ancova"])
-def test_a_world_without_signal_trains_to_its_closing_comparison_and_says_so(tmp_path, baseline, reward, estimator):
+def test_a_world_without_signal_trains_to_its_closing_comparison_and_says_so(
+    tmp_path, baseline, reward, estimator, capsys
+):
     root = run(silent_config(tmp_path / "run", baseline, estimator))
     summary = summarise(root)
     assert summary["finished"] and {arm["mean"] for arm in summary["final"]["arms"].values()} == {reward}
@@ -48,11 +50,11 @@ def test_a_world_without_signal_trains_to_its_closing_comparison_and_says_so(tmp
     judged = [entry for entry in states[2].ledger.entries if entry.round_index and entry.op]
     assert {entry.fate for entry in judged} <= {Fate.WAITING} and bool(judged) == (reward == 0.0)
     assert summary["steps_without_signal"] == {"count": 8, "of": 8}
-    console = Console(width=400)
-    with console.capture() as said:
-        console.print(report(summary, str(root)))
-    assert "The gate of round 2 found no information: all 48" in said.get()
-    assert "8 of 8 training steps had no signal" in said.get()
+    capsys.readouterr()
+    print_blocks(report(summary, str(root)), Look(wide=True))
+    said = capsys.readouterr().out.replace("\n", " ")
+    assert "The gate of round 2 found no information: all 48" in said
+    assert "8 of 8 training steps had no signal" in said
 
 
 @pytest.mark.parametrize("baseline", [baseline for baseline, _ in WORLDS.values()], ids=WORLDS)
@@ -79,7 +81,7 @@ def test_contributions_measured_before_a_silent_gate_keep_their_exposure(tmp_pat
     states = [read_state(root / f"round_{number:03d}") for number in range(3)]
     assert len(set(states[0].curriculum.exposure.values())) > 1
     assert states[2].curriculum.exposure == states[0].curriculum.exposure
-    Console(quiet=True).print(report(summary, str(root)))
+    print_blocks(report(summary, str(root)))
 
 
 def test_candidates_of_a_silent_gate_wait_and_may_be_proposed_again_at_once():

@@ -18,6 +18,7 @@ from intraskill.config.overrides import (
     own_words,
 )
 from intraskill.method.errors import ConfigError
+from intraskill.report.screen import FORMATS, Look
 
 Command = Callable[[argparse.Namespace, list[str]], int]
 Verb = Callable[[str, str, Command], argparse.ArgumentParser]
@@ -62,6 +63,18 @@ def said(overrides: Sequence[str], config: Config, brought: Sequence[str] = ()) 
         f"{rollout.max_turns} actions of ≤ {rollout.max_new_tokens} tokens, ≤ {rollout.max_context:,} in all; "
         f"grpo.lr={config.grpo.lr:g}"
     )
+
+
+def add_look(parser: argparse.ArgumentParser, default: str = FORMATS[0]) -> None:
+    """Register how a command prints its tables."""
+    forms = dict.fromkeys((default, *FORMATS))
+    parser.add_argument("--format", choices=tuple(forms), default=default, help=f"how tables are printed ({default})")
+    parser.add_argument("--wide", action="store_true", help="every column of a table, however wide the terminal")
+
+
+def look_of(arguments: argparse.Namespace) -> Look:
+    """Return how a command prints its tables."""
+    return Look(arguments.format, arguments.wide)
 
 
 def config_beside(root: Path | None, overrides: list[str]) -> Config:

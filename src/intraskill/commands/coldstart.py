@@ -1,12 +1,13 @@
 """`intraskill coldstart`: stage A alone, from recorded or fresh trajectories to a first skill."""
 
 import argparse
-import sys
 from pathlib import Path
 
 from intraskill.commands import Verb, said
 from intraskill.config.overrides import compose, experiment_of, named_experiment
+from intraskill.config.quoting import assignment, command
 from intraskill.method.errors import counted
+from intraskill.report.screen import say
 
 
 def add(verb: Verb) -> None:
@@ -20,7 +21,7 @@ def add(verb: Verb) -> None:
 
 def _draft(arguments: argparse.Namespace, overrides: list[str]) -> int:
     # Recorded trajectories are somebody's own work: nothing of the demo goes into a skill made from them.
-    config = compose([*overrides, f"run_dir={arguments.out}"], default=arguments.trajectories is None)
+    config = compose([*overrides, assignment("run_dir", arguments.out)], default=arguments.trajectories is None)
     from intraskill.report.live import monitor
     from intraskill.rounds.coldstart import run_cold_start
     from intraskill.store.artifacts import ANALYSES, DRAFT, EDITS
@@ -30,11 +31,10 @@ def _draft(arguments: argparse.Namespace, overrides: list[str]) -> int:
         remarks = said(overrides, config, ["--trajectories"] if trajectories else [])
         skill, root = run_cold_start(config, trajectories, watcher, remarks=remarks)
     named = named_experiment(overrides) or trajectories is not None
-    again = " ".join([*([] if named else [f"+exp={experiment_of(overrides)}"]), *overrides])
+    again = [*([] if named else [f"+exp={experiment_of(overrides)}"]), *overrides]
     for name, count in EDITS.read(root).counts.items():
-        sys.stdout.write(f"{count:6d} {name}\n")
-    sys.stdout.write(
-        f"{counted(len(skill.chunks), 'chunk')} in {DRAFT.path(root)}, every analysis in {ANALYSES.path(root)}\n"
-        f"Next: intraskill train {again} coldstart.draft={DRAFT.path(root)} coldstart.tasks=0\n"
-    )
+        say(f"{count:6d} {name}")
+    say(f"{counted(len(skill.chunks), 'chunk')} in {DRAFT.path(root)}, every analysis in {ANALYSES.path(root)}")
+    words = [*again, assignment("coldstart.draft", DRAFT.path(root)), "coldstart.tasks=0"]
+    say(f"Next: {command('train', *words)}")
     return 0

@@ -1,10 +1,10 @@
 """`intraskill doctor`: whether this machine has what a run needs."""
 
 import argparse
-import sys
 
 from intraskill.commands import Verb
 from intraskill.config.overrides import compose
+from intraskill.report.screen import say
 
 
 def add(verb: Verb) -> None:
@@ -17,5 +17,5 @@ def _doctor(arguments: argparse.Namespace, overrides: list[str]) -> int:
 
     findings = examine(compose(overrides))
     for good, text in findings:
-        sys.stdout.write(f"{'ok ' if good else 'NO '} {text}\n")
+        say(f"{'ok ' if good else 'NO '} {text}")
     return 0 if all(good for good, _ in findings) else 1

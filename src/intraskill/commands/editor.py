@@ -2,7 +2,7 @@
 
 import argparse
 import dataclasses
-import sys
+import shlex
 from collections import Counter
 from contextlib import nullcontext
 from pathlib import Path
@@ -12,7 +12,9 @@ from intraskill.commands.numbers import real, whole
 from intraskill.commands.warmstart import print_step
 from intraskill.config.config import Config
 from intraskill.config.overrides import compose
+from intraskill.config.quoting import assignment, command
 from intraskill.method.errors import ConfigError, counted
+from intraskill.report.screen import Line, Look, print_blocks, say
 
 
 def add(verb: Verb) -> None:
@@ -58,15 +60,13 @@ def _editor(arguments: argparse.Namespace, overrides: list[str]) -> int:
 
 
 def _train(arguments: argparse.Namespace, config: Config) -> int:
-    from rich.console import Console
-
     from intraskill.report.editor import editor_plan
     from intraskill.rl.distributed.launch import launched
 
     leads = launched().rank == 0
     if arguments.dry_run:
         if leads:
-            Console().print(editor_plan(config), highlight=False)
+            print_blocks([editor_plan(config)])
         return 0
     from intraskill.editor.setup import environment_of
     from intraskill.editor.training import train_editor
@@ -79,25 +79,20 @@ def _train(arguments: argparse.Namespace, config: Config) -> int:
         return 0
     print_tables(run.root)
     trials = run.trials
-    sys.stdout.write(f"Trials: {trials.asked} asked of the worker, {trials.found} known already\n")
+    say(f"Trials: {trials.asked} asked of the worker, {trials.found} known already")
     if trials.faults:
-        sys.stdout.write(f"{counted(len(trials.faults), 'trial')} without a score, the last: {trials.faults[0]}\n")
+        say(f"{counted(len(trials.faults), 'trial')} without a score, the last: {trials.faults[0]}")
     # An editor of the bare format names drafts, which come with a domain's own evidence only.
     evidence = "--out skills/" if config.editor.terse else "EVIDENCE… --out skill.md"
-    sys.stdout.write(f"Next: intraskill editor run --ckpt {run.root} {evidence}\n")
+    say(f"Next: {command('editor', 'run', '--ckpt', run.root)} {evidence}")
     return 0
 
 
-def print_tables(root: Path) -> None:
+def print_tables(root: Path, look: Look | None = None) -> None:
     """Print what an editor's run did so far."""
-    from rich.console import Console
-
     from intraskill.report.editor import editor_tables, paid_line
 
-    console = Console()
-    for table in editor_tables(root):
-        console.print(table, highlight=False)
-    sys.stdout.write(paid_line(root))
+    print_blocks([*editor_tables(root), *paid_line(root)], look)
 
 
 def _traces(arguments: argparse.Namespace, config: Config) -> int:
@@ -106,7 +101,7 @@ def _traces(arguments: argparse.Namespace, config: Config) -> int:
     out = Path(arguments.out)
     pairs = synthetic_traces(config, arguments.number, careless=arguments.careless, root=out.parent)
     write_traces(out, pairs)
-    sys.stdout.write(f"{counted(len(pairs), 'trace')} in {out}\n")
+    say(f"{counted(len(pairs), 'trace')} in {out}")
     return 0
 
 
@@ -138,9 +133,9 @@ def _sft(arguments: argparse.Namespace, config: Config) -> int:
     else:
         pairs = warm_start.synthetic_traces(config, arguments.number, careless=arguments.careless, root=out.parent)
     examples = warm_start.encoded(pairs, warm_start.codec_of(config))
-    sys.stdout.write(f"{counted(len(examples), 'trace')}, {sum(len(ids) for ids, _ in examples):,} tokens\n")
+    say(f"{counted(len(examples), 'trace')}, {sum(len(ids) for ids, _ in examples):,} tokens")
     fine_tune(policy_directory(config.policy.path), examples, out, settings, print_step)
-    sys.stdout.write(f"Weights: {out}\nNext: intraskill editor train … policy.path={out}\n")
+    say(f"Weights: {out}\nNext: intraskill editor train … {shlex.quote(assignment('policy.path', out))}")
     return 0
 
 
@@ -168,8 +163,10 @@ def _run(arguments: argparse.Namespace, overrides: list[str]) -> int:
             f"--ckpt {ckpt} is no finished run of editor train (no editor/DONE); finish the editor's training first, "
             "or give another run"
         )
-    words = [*overrides, f"policy.path={ckpt}"]
-    config = config_beside(ckpt, overrides) if trained else compose(words, default=False)
+    if trained:
+        config = config_beside(ckpt, overrides)
+    else:
+        config = compose([*overrides, assignment("policy.path", ckpt)], default=False)
     checkpoint = ckpt / "editor" / "checkpoint" if trained else None
     config = dataclasses.replace(config, run_dir=str(out.parent))
     with monitor() as watcher:
@@ -186,9 +183,9 @@ def _run(arguments: argparse.Namespace, overrides: list[str]) -> int:
         taken = sum(not row["invalid"] and row["action"] != "NOOP" for row in rows)
         reasons = Counter(row["invalid"] for row in rows if row["invalid"])
         why = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
-        sys.stdout.write(
+        say(
             f"{one.stream}: {counted(len(rows), 'step')}, {counted(taken, 'edit')}, {reasons.total()} invalid"
-            f"{f' ({why})' * bool(why)}, {counted(len(one.skill.chunks), 'chunk')}\n"
+            f"{f' ({why})' * bool(why)}, {counted(len(one.skill.chunks), 'chunk')}"
         )
-    sys.stdout.write(f"{paid_line(out)}Written: {out}\n")
+    print_blocks([*paid_line(out), Line(f"Written: {out}")])
     return 0

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any, TextIO, cast
+from typing import Any, TextIO, cast
 
 from intraskill.commands import Verb, never
 from intraskill.commands.numbers import real, whole
@@ -38,6 +38,7 @@ from intraskill.method.errors import (
 )
 from intraskill.method.randomness import shuffled
 from intraskill.method.tasks import OPENED, SPLITS, Split, Task
+from intraskill.report.screen import Screen, say, say_json
 from intraskill.store.json_rows import value_of
 
 MOST_ECHOED = 200
@@ -109,7 +110,7 @@ class Table:
         self._payment = payment_of(environment)
         self._actions: list[str] = []
 
-    def play(self, source: TextIO, screen: IO[str]) -> int:
+    def play(self, source: TextIO, screen: Screen) -> int:
         """Read actions from ``source`` until the episode or the input ends; 0 whatever the reward.
 
         Raises:
@@ -138,7 +139,7 @@ class Table:
             self._write(screen, "goal", _goal(self._environment, self._task.id))
         return 0
 
-    def _episode(self, session: Session, opening: Opening, source: TextIO, screen: IO[str]) -> Outcome | None:
+    def _episode(self, session: Session, opening: Opening, source: TextIO, screen: Screen) -> Outcome | None:
         tools = [json.dumps(tool, ensure_ascii=False) for tool in self._environment.tools]
         self._write(
             screen,
@@ -153,7 +154,7 @@ class Table:
         return self._turns(session, source, screen, (opening.observation, opening.state))
 
     def _turns(
-        self, session: Session, source: TextIO, screen: IO[str], shown: tuple[str, Mapping[str, Any]]
+        self, session: Session, source: TextIO, screen: Screen, shown: tuple[str, Mapping[str, Any]]
     ) -> Outcome | None:
         for turn in range(1, 10_000):
             text = self._ask(source, screen, turn, shown)
@@ -172,14 +173,14 @@ class Table:
             self._show(screen, *shown)
         return None
 
-    def _step(self, session: Session, text: str, screen: IO[str]) -> Outcome | None:
+    def _step(self, session: Session, text: str, screen: Screen) -> Outcome | None:
         """Let the environment answer; ``None``, and a word about it, where training would set the episode aside."""
         with boundary("the environment broke, which sets a rollout aside") as crossing:
             return sound_outcome(session.step(text), self._payment)
         screen.write(f"{crossing.fault}\n")
         return None
 
-    def _ask(self, source: TextIO, screen: IO[str], turn: int, shown: tuple[str, Mapping[str, Any]]) -> str | None:
+    def _ask(self, source: TextIO, screen: Screen, turn: int, shown: tuple[str, Mapping[str, Any]]) -> str | None:
         """Return the next action text; ``None`` when the player leaves."""
         while True:
             screen.write(f"\n{turn}> ")
@@ -237,7 +238,7 @@ class Table:
     def _numbers(self) -> list[str]:
         return [str(number) for number in range(1, len(self._actions) + 1)]
 
-    def _show(self, screen: IO[str], page: str, state: Mapping[str, Any]) -> None:
+    def _show(self, screen: Screen, page: str, state: Mapping[str, Any]) -> None:
         self._write(screen, "page", page)
         listed = state.get("actions") if self._parameters else None
         self._actions = [str(action) for action in listed] if isinstance(listed, list) else []
@@ -245,7 +246,7 @@ class Table:
             numbers = "   ".join(f"[{number}] {action}" for number, action in enumerate(self._actions, start=1))
             screen.write(f"(your keys, not shown to the agent)  {numbers}\n")
 
-    def _write(self, screen: IO[str], title: str, text: str) -> None:
+    def _write(self, screen: Screen, title: str, text: str) -> None:
         screen.write(f"--- {title} ---\n{text}\n")
 
     def _note(self, record: Mapping[str, Any]) -> None:
@@ -328,7 +329,7 @@ def _stoppable(
     try:
         return run(arguments, compose(overrides, default=False))
     except KeyboardInterrupt:
-        sys.stderr.write("\nintraskill: stopped\n")
+        say("\nintraskill: stopped", error=True)
         return 130
 
 
@@ -342,7 +343,7 @@ def _stats(arguments: argparse.Namespace, config: Config) -> int:
     counter = token_counter(config)
     found = statistics(environment, episodes=arguments.episodes, count_tokens=counter, prove=arguments.prove)
     if arguments.json:
-        sys.stdout.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+        say_json(found, indent=2)
     else:
         print_statistics(found)
     return 1 if found.get("unsolvable") else 0
@@ -375,7 +376,7 @@ def _play(arguments: argparse.Namespace, config: Config) -> int:
         table = Table(environment, task, out=arguments.out, reveal=arguments.reveal)
     if crossing.fault is not None:
         raise ConfigError(f"env.name={config.env.name}: {crossing.fault}; intraskill env check says what is wrong")
-    return table.play(forgiving(sys.stdin or io.StringIO()), forgiving(sys.stdout))  # a closed standard input is None
+    return table.play(forgiving(sys.stdin or io.StringIO()), Screen())  # a closed standard input is None
 
 
 def _check(arguments: argparse.Namespace, config: Config) -> int:
@@ -396,19 +397,19 @@ def _check(arguments: argparse.Namespace, config: Config) -> int:
         solutions=read_solutions(Path(arguments.actions), environment) if arguments.actions else (),
     )
     unknown = untested(findings) if arguments.strict else []
-    forgiving(sys.stdout)
     if arguments.json:
-        sys.stdout.write(json.dumps([asdict(finding) for finding in findings], indent=2, ensure_ascii=False) + "\n")
+        say_json([asdict(finding) for finding in findings], indent=2)
     for finding in () if arguments.json else findings:
         place = f"; {finding.where}" if finding.where else ""
         seen = f"{place}: {finding.what}" if finding.what else ""
         remedy = f"; {finding.remedy}" if finding.remedy else ""
-        sys.stdout.write(f"{MARKS[finding.status]} {finding.rule}: {finding.promise}{seen}{remedy}\n")
-        sys.stdout.writelines(f"         {line}\n" for line in finding.more)
+        say(f"{MARKS[finding.status]} {finding.rule}: {finding.promise}{seen}{remedy}")
+        for line in finding.more:
+            say(f"         {line}")
         if (left := finding.count - 1 - len(finding.more)) > 0:
-            sys.stdout.write(f"         and {left} more\n")
+            say(f"         and {left} more")
     if unknown and not arguments.json:
-        sys.stdout.write(f"--strict: not checked are {offenders(unknown, len(unknown))}\n")
+        say(f"--strict: not checked are {offenders(unknown, len(unknown))}")
     return 1 if violated(findings) or unknown else 0
 
 
@@ -434,19 +435,19 @@ def _serve(arguments: argparse.Namespace, config: Config) -> int:
     )
     server = ShopServer(shop, settings)
     if not is_loopback(arguments.host):
-        sys.stderr.write(f"intraskill: {arguments.host} lets other machines in, and there is no password\n")
+        say(f"intraskill: {arguments.host} lets other machines in, and there is no password", error=True)
     programme = server.programme
-    sys.stdout.write(
+    say(
         f"{server.url} serves {counted(len(programme.tasks), 'task')} of {', '.join(programme.splits)} in "
-        f"{arguments.dialect}, version {shop.version}; Ctrl-C stops it\n"
+        f"{arguments.dialect}, version {shop.version}; Ctrl-C stops it",
+        flush=True,
     )
-    sys.stdout.flush()
     for number in (signal.SIGINT, signal.SIGTERM):  # a shell starts background jobs with Ctrl-C ignored
         signal.signal(number, _interrupt)
     try:
         server.serve()
     except KeyboardInterrupt:
-        sys.stderr.write("\nintraskill: stopped serving\n")
+        say("\nintraskill: stopped serving", error=True)
     finally:
         server.close()
     return 0

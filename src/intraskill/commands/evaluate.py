@@ -1,10 +1,9 @@
 """`intraskill eval`: a checkpoint on a panel of tasks, beside earlier evaluations of the same panel."""
 
 import argparse
-import sys
 from pathlib import Path
 
-from intraskill.commands import Verb, config_beside
+from intraskill.commands import Verb, add_look, config_beside, look_of
 from intraskill.commands.numbers import whole
 from intraskill.method.errors import ConfigError
 
@@ -22,11 +21,13 @@ def add(verb: Verb) -> None:
     parser.add_argument("--split", default="model_dev", help="train, skill_validation, model_dev, audit or test")
     parser.add_argument("--repeats", type=whole(), default=1, help="rollouts per task")
     parser.add_argument("--against", help="another evaluation to compare with (its directory)")
+    add_look(parser)
 
 
 def _eval(arguments: argparse.Namespace, overrides: list[str]) -> int:
     from intraskill.history.export import write_benchmarks
     from intraskill.report.live import monitor
+    from intraskill.report.screen import Line, print_blocks
     from intraskill.report.tables import print_evaluation
     from intraskill.rounds import bound_pair, evaluate
     from intraskill.rounds.setup import bench
@@ -49,8 +50,8 @@ def _eval(arguments: argparse.Namespace, overrides: list[str]) -> int:
     bound_pair.record(directory, verdict)
     others = evaluate.comparable(root, evaluation) if against is None else against
     comparisons = [(other.name, evaluate.compare(other, evaluation)) for other in others]
-    print_evaluation(evaluation, comparisons, str(directory))
-    sys.stdout.write(f"{bound_pair.words(verdict)}\n")
-    for path in write_benchmarks(root, evaluation):
-        sys.stdout.write(f"Both arms are there: {path}\n")
+    remarks = [bound_pair.words(verdict)]
+    remarks += [f"Both arms are there: {path}" for path in write_benchmarks(root, evaluation)]
+    print_evaluation(evaluation, comparisons, str(directory), look_of(arguments))
+    print_blocks(map(Line, remarks), look_of(arguments))
     return 0

@@ -1,21 +1,19 @@
 """`intraskill gate`: plan a gate before it is run."""
 
 import argparse
-import json
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from intraskill.commands import Verb, no_overrides
+from intraskill.commands import Verb, add_look, look_of, no_overrides
 from intraskill.commands.numbers import real, whole
 from intraskill.config.config import ESTIMATORS
 from intraskill.method.errors import ConfigError
+from intraskill.report.screen import Prose, print_blocks, say_json
+from intraskill.report.sheet import Cell, Column, Sheet, number, sheet
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from intraskill.method.gate.decision import DecisionRule
     from intraskill.method.gate.planning import GatePlan
     from intraskill.method.gate.power import GateDesign
@@ -59,6 +57,7 @@ def add(verb: Verb) -> None:
     gate.add_argument("--rollouts-per-second", type=real(), help="to print hours")
     gate.add_argument("--require-power", action="store_true", help="fail when the first number of tasks is too small")
     gate.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    add_look(gate)
 
 
 def _gate(arguments: argparse.Namespace, overrides: list[str]) -> int:
@@ -71,14 +70,10 @@ def _gate(arguments: argparse.Namespace, overrides: list[str]) -> int:
         for design in _designs(arguments)
     ]
     if arguments.json:
-        sys.stdout.write(json.dumps([_row(plan, arguments) for plan in plans], indent=1) + "\n")
+        say_json([_row(plan, arguments) for plan in plans])
     else:
-        from rich.console import Console
-
-        console = Console()  # outside a terminal 120 columns, so that the table is not torn
-        console = console if console.is_terminal else Console(width=120)
-        console.print(_table(plans, arguments), highlight=False)
-        sys.stdout.write(f"{verdict(plans[0])}.\n{_outlook_words(plans[0])}\n")
+        words = [Prose(f"{verdict(plans[0])}."), *map(Prose, _outlook_words(plans[0]))]
+        print_blocks([_table(plans, arguments), *words], look_of(arguments))
     if arguments.require_power:
         require_power(plans[0])
     return 0
@@ -146,36 +141,45 @@ def _row(plan: "GatePlan", arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _table(plans: "Sequence[GatePlan]", arguments: argparse.Namespace) -> "Table":
+def _table(plans: "Sequence[GatePlan]", arguments: argparse.Namespace) -> Sheet:
     """One line per number of tasks; per policy, how often a useless candidate enters and how often one worth δ."""
-    from rich.table import Table
-
     design = plans[0].design
-    table = Table(
-        title=f"A gate on {design.chunks} chunks, σ = {design.sigma:.2f}, p = {design.inclusion:g}, {design.estimator}",
-        title_justify="left",
-    )
-    names = ["tasks", "rollouts", "SE", "sees", "right sign"]
     tokens, hours = arguments.tokens_per_rollout is not None, arguments.rollouts_per_second is not None
-    names += ["tokens"] * tokens + ["hours"] * hours
-    for name in [*names, *(f"{outlook.policy}\nuseless / useful" for outlook in plans[0].outlooks)]:
-        table.add_column(name, justify="right")
+    names = {"tasks": 0, "rollouts": 3, "SE": 4, "sees": 0, "right sign": 5}
+    names |= {"tokens": 2} if tokens else {}
+    names |= {"hours": 1} if hours else {}
+    columns = [Column(name, priority, right=True, parts=(name,)) for name, priority in names.items()]
+    columns += [
+        Column(
+            f"{outlook.policy}\nuseless / useful",
+            6 + at,
+            True,
+            parts=tuple(f"{outlook.policy} {kind}" for kind in _KINDS),
+        )
+        for at, outlook in enumerate(plans[0].outlooks)
+    ]
+    lines = []
     for plan in plans:
         row = _row(plan, arguments)
-        cells = [f"{plan.design.tasks:,}", f"{row['rollouts']:,}", f"{max(row['se']):.3f}"]
-        cells += [f"{plan.smallest_effect:.3f}", f"{plan.correct_sign:.2f}"]
-        cells += [f"{row['tokens']:,.0f}"] if tokens else []
-        cells += [f"{row['hours']:.2f}"] if hours else []
-        cells += [f"{outlook.useless_passes:.2f} / {outlook.useful_kept:.2f}" for outlook in plan.outlooks]
-        table.add_row(*cells)
-    return table
+        line = [number(plan.design.tasks), number(row["rollouts"]), number(max(row["se"]), "{:.3f}")]
+        line += [number(plan.smallest_effect, "{:.3f}"), number(plan.correct_sign, "{:.2f}")]
+        line += [number(row["tokens"], "{:,.0f}")] if tokens else []
+        line += [number(row["hours"], "{:.2f}")] if hours else []
+        chances = [(outlook.useless_passes, outlook.useful_kept) for outlook in plan.outlooks]
+        line += [Cell("{:.2f} / {:.2f}".format(*pair), pair) for pair in chances]
+        lines.append(line)
+    title = f"A gate on {design.chunks} chunks, σ = {design.sigma:.2f}, p = {design.inclusion:g}, {design.estimator}"
+    return sheet(title, columns, lines)
 
 
-def _outlook_words(plan: "GatePlan") -> str:
+_KINDS = ("useless", "useful")
+
+
+def _outlook_words(plan: "GatePlan") -> list[str]:
     """Say per policy what becomes of useless chunks and of one with the wanted effect."""
-    return "\n".join(
+    return [
         f"{outlook.policy}: of {plan.useless} useless candidates {outlook.useless_admitted:.1f} enter; a useless "
         f"incumbent stays with probability {outlook.useless_stays:.2f}; a chunk worth {plan.effect:.3f} among useless "
         f"ones enters with probability {outlook.useful_kept:.2f}."
         for outlook in plan.outlooks
-    )
+    ]

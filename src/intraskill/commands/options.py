@@ -11,6 +11,7 @@ from intraskill.commands import Verb, no_overrides
 from intraskill.config.config import Config
 from intraskill.config.option import options
 from intraskill.config.suggestions import suggest
+from intraskill.report.screen import say
 
 Entry = tuple[str, str, str]
 """Name with default, range, and meaning of one option; the range may be empty."""
@@ -33,9 +34,9 @@ def _options(arguments: argparse.Namespace, overrides: list[str]) -> int:
     if not matches:
         status, matches = 1, suggest(arguments.word, entries, NEAREST)
         hint = "; nearest:" if matches else "; without a word, all are listed"
-        sys.stderr.write(f"intraskill: no option has {arguments.word!r} in its name or meaning{hint}\n")
+        say(f"intraskill: no option has {arguments.word!r} in its name or meaning{hint}", error=True)
     for name in matches:
-        sys.stdout.write(_shown(entries[name]))
+        say(_shown(entries[name]))
     return status
 
 
@@ -61,9 +62,9 @@ def _value(value: Any) -> str:
 def _shown(entry: Entry) -> str:
     """Return an option as a paragraph that fits the terminal; in a pipe as one line of three tab-separated fields."""
     if not sys.stdout.isatty():
-        return "\t".join(entry) + "\n"
+        return "\t".join(entry)
     value, limits, meaning = entry
     width = shutil.get_terminal_size().columns
     head = textwrap.wrap(f"{value}   {limits}".rstrip(), width, subsequent_indent=INDENT)
     body = textwrap.wrap(meaning, width, initial_indent=INDENT, subsequent_indent=INDENT)
-    return "\n".join([*head, *body]) + "\n"
+    return "\n".join([*head, *body])

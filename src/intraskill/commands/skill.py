@@ -1,15 +1,16 @@
 """`intraskill skill`: what a skill says, where each line is from, what changed, and how to take it back."""
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from intraskill.commands import Verb, never, no_overrides, skill_export
+from intraskill.commands import Verb, add_look, look_of, never, no_overrides, skill_export
+from intraskill.config.quoting import command
 from intraskill.method.errors import counted
+from intraskill.report.screen import Look, print_blocks, print_lines, say, say_document, say_json
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -35,6 +36,7 @@ def add(verb: Verb) -> None:
     log.add_argument("source", metavar="RUN")
     log.add_argument("--chunk", metavar="CHUNK", help="only the life of this chunk: its id, a prefix, or its title")
     log.add_argument("--json", action="store_true", help=_AS_JSON)
+    add_look(log, "text")
     diff = action("diff", "what differs between two skills, chunk by chunk and word by word", _diff)
     diff.add_argument("old", metavar="OLD", help=SKILL)
     diff.add_argument("new", metavar="NEW", help=SKILL)
@@ -60,10 +62,8 @@ def _without_overrides(
 
 def _print(arguments: argparse.Namespace, data: Callable[[], Any], lines: "Callable[[], Iterable[Text]]") -> int:
     if arguments.json:
-        sys.stdout.write(json.dumps(data(), indent=1, ensure_ascii=False) + "\n")
+        say_json(data())
         return 0
-    from intraskill.report.skill_log import print_lines
-
     print_lines(lines())
     return 0
 
@@ -73,9 +73,9 @@ def _show(arguments: argparse.Namespace) -> int:
 
     source = skill_source(arguments.source)
     if text := source.skill.render():
-        sys.stdout.write(text + "\n")
+        say_document(text)
     else:
-        sys.stderr.write(f"{source.path} has no chunks: the policy sees nothing of it\n")
+        say(f"{source.path} has no chunks: the policy sees nothing of it", error=True)
     return 0
 
 
@@ -86,20 +86,24 @@ def _lint(arguments: argparse.Namespace) -> int:
     path = skill_file(arguments.source)
     problems, skill = lint(path)
     for problem in problems:
-        sys.stdout.write(problem + "\n")
+        say(problem)
     if skill is not None and not problems:
-        sys.stdout.write(f"{path}: {counted(len(skill.chunks), 'chunk')}, nothing to complain about\n")
+        say(f"{path}: {counted(len(skill.chunks), 'chunk')}, nothing to complain about")
     return 1 if problems else 0
 
 
 def _log(arguments: argparse.Namespace) -> int:
-    from intraskill.report.skill_log import life_json, life_lines, log_json, log_lines
+    from intraskill.report.skill_log import life_json, life_lines, life_table, log_json, log_lines, log_table
     from intraskill.report.skill_source import run_version
 
     history, version = run_version(arguments.source)
-    if arguments.chunk is None:
+    chunk = None if arguments.chunk is None else history.chunk(arguments.chunk, version)
+    if (arguments.format != "text" or arguments.wide) and not arguments.json:
+        look = look_of(arguments) if arguments.format != "text" else Look(wide=True)
+        print_blocks([log_table(history) if chunk is None else life_table(history, chunk.id)], look)
+        return 0
+    if chunk is None:
         return _print(arguments, lambda: log_json(history), lambda: log_lines(history))
-    chunk = history.chunk(arguments.chunk, version)
     return _print(arguments, lambda: life_json(history, chunk.id), lambda: life_lines(history, chunk.id))
 
 
@@ -122,7 +126,7 @@ def _blame(arguments: argparse.Namespace) -> int:
     if wanted is not None and wanted not in version.skill.ids:
         raise ArtifactError(
             f"chunk {wanted} is not in the skill of {version.directory.name}; "
-            f"`intraskill skill log {history.root} --chunk {wanted}` tells its life"
+            f"`{command('skill', 'log', history.root, '--chunk', wanted)}` tells its life"
         )
     return _print(
         arguments, lambda: blame_json(history, version, wanted), lambda: blame_lines(history, version, wanted)
@@ -138,5 +142,5 @@ def _revert(arguments: argparse.Namespace) -> int:
     _, target = run_version(f"{history.root}@{arguments.to}")
     chunk = None if arguments.chunk is None else history.chunk(arguments.chunk, history.newest)
     reverted = revert(history, target, chunk, Path(arguments.out) if arguments.out else None)
-    sys.stdout.write(revert_words(history, target, reverted))
+    say(revert_words(history, target, reverted))
     return 0

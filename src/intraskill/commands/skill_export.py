@@ -1,12 +1,14 @@
 """`intraskill skill export` and `import`: skills to and from other tools."""
 
 import argparse
-import sys
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from intraskill.config.quoting import assignment
 from intraskill.method.errors import ArtifactError, ConfigError
+from intraskill.report.screen import say
 
 if TYPE_CHECKING:
     from intraskill.method.leakage.filter import LeakFilter
@@ -30,7 +32,7 @@ def _export(arguments: argparse.Namespace) -> int:
     from intraskill.history.export import export_skill
 
     for line in export_skill(Path(arguments.source), Path(arguments.out), arguments.name).lines():
-        sys.stdout.write(line + "\n")
+        say(line)
     return 0
 
 
@@ -47,15 +49,16 @@ def _import(arguments: argparse.Namespace, overrides: list[str]) -> int:
         raise ArtifactError(f"{out} is there already; choose another --out, or remove it")
     found = import_skill(source, _leak_filter(arguments.like, overrides))
     for line in found.lines():
-        sys.stdout.write(line + "\n")
+        say(line)
     if arguments.report:
         write_text(Path(arguments.report), report_json(found, source))
     if not found.skill.chunks:
-        sys.stdout.write(f"Nothing passed, so {out} was not written.\n")
+        say(f"Nothing passed, so {out} was not written.")
         return 1
     make_directory(out.parent)
     write_text(out, found.skill.to_markdown())
-    sys.stdout.write(f"Written: {out}. Start a run from it with coldstart.draft={out}\n")
+    draft = shlex.quote(assignment("coldstart.draft", out))
+    say(f"Written: {out}. Start a run from it with {draft}")
     return 0
 
 

@@ -7,6 +7,8 @@ from functools import partial
 from intraskill.commands import Verb, said
 from intraskill.commands.numbers import whole
 from intraskill.config.overrides import compose
+from intraskill.config.quoting import assignment, command
+from intraskill.report.screen import Look, Prose, print_blocks
 from intraskill.rl.distributed.launch import launched
 
 
@@ -21,17 +23,14 @@ def add(verb: Verb) -> None:
 
 def _train(arguments: argparse.Namespace, overrides: list[str]) -> int:
     flags = {"seed": arguments.seed, "run_dir": arguments.run_dir, "review": arguments.review}
-    config = compose([*overrides, *(f"{key}={value}" for key, value in flags.items() if value is not None)])
+    config = compose([*overrides, *(assignment(key, value) for key, value in flags.items() if value is not None)])
     leads = launched().rank == 0
     remarks = said(overrides, config)
     if arguments.dry_run:
         if leads:
-            from rich.console import Console
-
             from intraskill.report.dry_run import plan_table
 
-            table = plan_table(config)
-            Console().print(*remarks, table, sep="\n", highlight=False, markup=False, soft_wrap=True)
+            print_blocks([*map(Prose, remarks), plan_table(config)])
         return 0
     from intraskill.report.live import monitor
     from intraskill.report.summary import write_summary
@@ -43,5 +42,6 @@ def _train(arguments: argparse.Namespace, overrides: list[str]) -> int:
     with monitor() if leads else nullcontext() as watcher:
         root = run_together(config, partial(run, remarks=remarks), environment_of, watcher)
     if root is not None:
-        print_report(write_summary(root), str(root))
+        remedy = f"{command('report', root, '--wide')} shows them"
+        print_report(write_summary(root), str(root), Look(remedy=remedy))
     return 0

@@ -4,7 +4,7 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from intraskill.commands import Verb, config_beside
+from intraskill.commands import Verb, add_look, config_beside, look_of
 from intraskill.commands.numbers import whole
 from intraskill.config.config import ESTIMATORS
 from intraskill.method.errors import ConfigError
@@ -24,6 +24,7 @@ def add(verb: Verb) -> None:
     parser.add_argument("--ranking", action="store_true", help="then ask the audit split whether the ranking holds")
     parser.add_argument("--size", type=whole(), help="chunks of the ranking's arms, K (default: half of them)")
     parser.add_argument("--draws", type=whole(), default=3, help="random arms of the ranking")
+    add_look(parser)
 
 
 def _validate(arguments: argparse.Namespace, overrides: list[str]) -> int:
@@ -53,13 +54,13 @@ def _alone(arguments: argparse.Namespace, words: list[str]) -> int:
     with monitor() as watcher:
         run = bench(config, root, watcher)
         report = validate(run, source, skill, bare=Path(arguments.bare) if arguments.bare else None)
-    print_gate(report.validation, report.findings, report.directory, report.remarks)
+    print_gate(report.validation, report.findings, report.directory, report.remarks, look_of(arguments))
     if arguments.ranking:
         with monitor() as watcher:
             ranking, directory = validate_ranking(
                 replace(run, monitor=watcher), source, report.validation, size=arguments.size, draws=arguments.draws
             )
-        print_ranking(ranking, str(directory))
+        print_ranking(ranking, str(directory), look_of(arguments))
     return 0
 
 
@@ -74,5 +75,6 @@ def _refit(arguments: argparse.Namespace, words: list[str]) -> int:
     changes = {name: getattr(gate, name) for name in (name.removeprefix("gate.") for name in names)}
     out = Path(arguments.out) if arguments.out else None
     validation, findings, directory = refit(Path(arguments.refit), changes, out)
-    print_gate(validation, findings, directory, (f"Recomputed from {arguments.refit}.",))
+    remarks = (f"Recomputed from {arguments.refit}.",)
+    print_gate(validation, findings, directory, remarks, look_of(arguments))
     return 0

@@ -1,13 +1,13 @@
 """`intraskill warmstart`: the start weights of an experiment, from scripted demonstrations of its shop."""
 
 import argparse
-import sys
 from pathlib import Path
 
 from intraskill.commands import Verb
 from intraskill.commands.numbers import real, whole
 from intraskill.config.overrides import compose
 from intraskill.method.errors import ConfigError, counted
+from intraskill.report.screen import say
 
 
 def add(verb: Verb) -> None:
@@ -43,13 +43,12 @@ def _warm_start(arguments: argparse.Namespace, overrides: list[str]) -> int:
     lora = lora_of(config.policy)
     settings = SftSettings(learning_rate=arguments.lr, lora=lora, threads=config.threads, seed=config.seed)
     tokens = sum(len(ids) for ids, _ in examples)
-    sys.stdout.write(f"{counted(len(examples), 'demonstration')}, {tokens:,} tokens, from {start}\n")
+    say(f"{counted(len(examples), 'demonstration')}, {tokens:,} tokens, from {start}")
     fine_tune(start, examples, out, settings, print_step)
-    sys.stdout.write(f"Start weights: {out}\n")
+    say(f"Start weights: {out}")
     return 0
 
 
 def print_step(row: dict[str, float]) -> None:
     """Print one optimizer step of a warm start."""
-    sys.stdout.write(f"step {row['step']:.0f}: loss {row['loss']:.3f}, {row['seconds']:.0f} s\n")
-    sys.stdout.flush()
+    say(f"step {row['step']:.0f}: loss {row['loss']:.3f}, {row['seconds']:.0f} s", flush=True)

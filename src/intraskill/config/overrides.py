@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from intraskill.config.config import Config, check, flatten
 from intraskill.config.option import nearest
+from intraskill.config.quoting import quoted
 from intraskill.config.shipped import CONFIGS
 from intraskill.config.suggestions import did_you_mean
 from intraskill.method.errors import ConfigError, offenders
@@ -148,6 +149,5 @@ def _spelt(key: str, value: str) -> str:
         OverridesParser.create().parse_override(f"{key}={value}")
     except HydraException:
         if not value.startswith(("[", "{")):  # a list or mapping with a slip keeps Hydra's own complaint
-            escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-            return f"'{escaped}'"
+            return quoted(value)
     return value

@@ -3,10 +3,12 @@
 An editor is only as good as the prompts that it was trained on, so one without a record of them is refused.
 """
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
 from intraskill.config.config import Config, unflatten
+from intraskill.config.quoting import assignment
 from intraskill.config.shipped import CONFIGS
 from intraskill.editor.evidence import EvidenceLimits
 from intraskill.editor.setup import limits_of
@@ -64,7 +66,8 @@ def trained_editor(path: str) -> TrainedEditor:
         raise ConfigError(
             f"{where} holds no plan.json, so nobody knows what prompts its editor was trained on; give a run of "
             "intraskill editor train. Bare weights become one by intraskill editor train editor.steps=0 "
-            f"editor.eval_streams=0 policy.path={path} run_dir=DIR, with their own options of editor. and rollout."
+            f"editor.eval_streams=0 {shlex.quote(assignment('policy.path', path))} run_dir=DIR, with their own options "
+            "of editor. and rollout."
         )
     if not is_sealed(root / "editor"):
         raise ConfigError(

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from intraskill.config.config import GateConfig
+from intraskill.config.quoting import command
 from intraskill.method.errors import ArtifactError, offenders
 from intraskill.method.gate.decision import Decision, Fate
 from intraskill.method.gate.regression import Contributions
@@ -205,7 +206,9 @@ class History:
         found = self.find(key)
         if isinstance(found, Chunk):
             return found
-        raise ArtifactError(f"{key!r} is a version, not a chunk of {self.root}; `intraskill skill log` lists chunks")
+        raise ArtifactError(
+            f"{key!r} is a version, not a chunk of {self.root}; `{command('skill', 'log', self.root)}` lists chunks"
+        )
 
     def _nearest(self, key: str, found: Mapping[str, object]) -> str:
         titles = [chunk.title for chunk in self.chunks.values()]
@@ -213,7 +216,7 @@ class History:
         begins = {name[: len(key)].lower(): name for name in (*found, *titles, *rounds)}  # a key may be a prefix
         near = difflib.get_close_matches(key.lower(), begins, n=3, cutoff=0.6)
         hint = f"; did you mean {' or '.join(repr(begins[start]) for start in near)}?" if near else ""
-        return f"{hint}; its rounds are {rounds[0]} to {rounds[-1]}, `intraskill skill log {self.root}` shows all"
+        return f"{hint}; its rounds are {rounds[0]} to {rounds[-1]}, `{command('skill', 'log', self.root)}` shows all"
 
 
 def read_history(root: Path) -> History:

@@ -4,14 +4,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rich.table import Table
-
 from intraskill.config.config import Config
 from intraskill.editor.trained import trained_editor
 from intraskill.environments.factories import call_of
 from intraskill.environments.protocol import own_learner
 from intraskill.method.errors import counted
 from intraskill.method.tasks import SPLITS
+from intraskill.report.sheet import Cell, Column, Sheet, number, sheet
 from intraskill.rl.distributed.launch import described, launched
 from intraskill.rl.start import check_readable
 from intraskill.rounds.rewards import names_parts, paid_by
@@ -85,7 +84,7 @@ def plan(config: Config, sizes: Mapping[str, int] | None = None) -> Plan:
     return Plan(groups, train, review, pairs, gate_rollouts, final_rollouts, rollouts * tokens)
 
 
-def plan_table(config: Config) -> Table:
+def plan_table(config: Config) -> Sheet:
     """Return the plan as a table, with a time estimate where speeds were measured.
 
     Raises:
@@ -95,10 +94,6 @@ def plan_table(config: Config) -> Table:
     check_sizes(config, sizes, draft_of(config))
     found = plan(config, sizes)
     grpo, rollout = config.grpo, config.rollout
-    table = Table(title="Resolved plan", title_justify="left")
-    table.add_column("what")
-    table.add_column("how many", justify="right")
-    table.add_column("how")
     rows = [
         ("rounds", config.rounds, f"× {counted(grpo.steps_per_round, 'step')}, after the cold start"),
         ("cold start", config.coldstart.tasks, f"rollouts, at most {counted(config.coldstart.max_drafts, 'draft')}"),
@@ -113,9 +108,12 @@ def plan_table(config: Config) -> Table:
         ("processes", launched().size, described(config.distributed, launched())),
         ("time", _time(config, found), "estimate"),
     ]
-    for what, how_many, how in rows:
-        table.add_row(what, f"{how_many:,}" if isinstance(how_many, int) else str(how_many), how)
-    return table
+    columns = [Column("what", wraps=True), Column("how many", right=True, wraps=True), Column("how", wraps=True)]
+    lines = [
+        [Cell(what), number(how_many) if isinstance(how_many, int) else Cell(how_many), Cell(how)]
+        for what, how_many, how in rows
+    ]
+    return sheet("Resolved plan", columns, lines)
 
 
 def _editor_row(config: Config) -> list[tuple[str, int | str, str]]:

@@ -4,18 +4,18 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from rich.table import Table
-
 from intraskill.config.config import Config
 from intraskill.editor.setup import allowed_actions, limits_of, workbench_of
 from intraskill.method.errors import counted
+from intraskill.report.screen import Block, Line
+from intraskill.report.sheet import Cell, Column, Sheet, number, sheet
 from intraskill.report.summary import spending
 from intraskill.report.tables import interval, paid
 from intraskill.store.artifacts import EDITOR_SUMMARY, METRICS
 from intraskill.store.metrics import Metrics
 
 
-def editor_plan(config: Config) -> Table:
+def editor_plan(config: Config) -> Sheet:
     """Return what `intraskill editor train` will do; loads no weights, asks no worker.
 
     Raises:
@@ -44,7 +44,7 @@ def editor_plan(config: Config) -> Table:
     return _table("Resolved plan of the editor", ("what", "how many", "how"), rows)
 
 
-def editor_tables(root: Path) -> list[Table]:
+def editor_tables(root: Path) -> list[Sheet]:
     """Return the closing tables of a finished run."""
     rows = [row for row in Metrics(METRICS.path(root)).rows() if row["stage"] == "editor"]
     tables = [_shares(rows), _states(rows)] if rows else []
@@ -57,13 +57,13 @@ def editor_tables(root: Path) -> list[Table]:
     return tables
 
 
-def paid_line(root: Path) -> str:
-    """Return what an editor's run or pass has paid to LLMs, as a line; empty when it asked none."""
+def paid_line(root: Path) -> list[Block]:
+    """Return what an editor's run or pass has paid to LLMs; nothing when it asked none."""
     spent = spending(Metrics(METRICS.path(root)).rows())
-    return "" if spent is None else f"{paid(spent)}\n"
+    return [] if spent is None else [Line(paid(spent))]
 
 
-def _states(rows: list[dict[str, Any]]) -> Table:
+def _states(rows: list[dict[str, Any]]) -> Sheet:
     """How many edit states there were, and what became of them."""
     read, used, free, faults = (
         sum(row[f"editor/{name}"] for row in rows) for name in ("states", "groups_used", "unanchored", "faults")
@@ -78,7 +78,7 @@ def _states(rows: list[dict[str, Any]]) -> Table:
     return _table("Edit states", ("which", "how many"), lines)
 
 
-def _shares(rows: list[dict[str, Any]]) -> Table:
+def _shares(rows: list[dict[str, Any]]) -> Sheet:
     """Shares of actions and invalid answers, and the mean reward, over the first and the last quarter of the steps."""
     quarter = max(1, len(rows) // 4)
     early, late = (_counts(part) for part in (rows[:quarter], rows[-quarter:]))
@@ -114,10 +114,10 @@ def _total(counts: dict[str, int]) -> int:
     return max(1, sum(counts.values()))
 
 
-def _table(title: str, columns: tuple[str, ...], rows: list[Any], *, numbers: tuple[int, ...] = (1,)) -> Table:
-    table = Table(title=title, title_justify="left")
-    for number, name in enumerate(columns):
-        table.add_column(name, justify="right" if number in numbers else "left")
-    for row in rows:
-        table.add_row(*(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row))
-    return table
+def _table(title: str, columns: tuple[str, ...], rows: list[Any], *, numbers: tuple[int, ...] = (1,)) -> Sheet:
+    heads = [Column(name, right=at in numbers, wraps=at not in numbers) for at, name in enumerate(columns)]
+    lines = [
+        [cell if isinstance(cell, Cell) else number(cell) if isinstance(cell, int) else str(cell) for cell in row]
+        for row in rows
+    ]
+    return sheet(title, heads, lines)

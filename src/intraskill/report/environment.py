@@ -7,9 +7,6 @@ from dataclasses import asdict
 from statistics import fmean, median
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 from intraskill.config.config import Config
 from intraskill.environments.contract.play import random_rollout, sample
 from intraskill.environments.protocol import Environment
@@ -17,6 +14,8 @@ from intraskill.environments.shop_files import FileShop
 from intraskill.environments.shopworld.world import Shop
 from intraskill.method.errors import ConfigError, EnvironmentFault, offenders
 from intraskill.method.tasks import OPENED, SPLITS
+from intraskill.report.screen import Block, Line, Look, print_blocks
+from intraskill.report.sheet import Cell, Column, number, sheet
 from intraskill.rl.start import policy_directory
 
 CountTokens = Callable[[str], int]
@@ -153,25 +152,20 @@ _HIDDEN = 12
 
 def print_statistics(found: Mapping[str, Any]) -> None:
     """Print one table of what a world holds, and one of what there is to read."""
-    console = Console()
-    world = Table(title=f"{found['family']}: {sum(found['tasks'].values()):,} tasks", title_justify="left")
-    world.add_column("what")
-    world.add_column("how much", overflow="fold")
-    for what, how_much in _rows(found):
-        world.add_row(what, how_much)
-    console.print(world, highlight=False)
-    texts = Table(title="Texts (none of test)", title_justify="left")
-    texts.add_column("text")
-    texts.add_column("seen", justify="right")
+    title = f"{found['family']}: {sum(found['tasks'].values()):,} tasks"
+    world = sheet(title, [Column("what", wraps=True), Column("how much", wraps=True)], list(_rows(found)))
+    columns = [Column("text", wraps=True), Column("seen", 1, right=True, parts=("seen",))]
     for unit in ("words", "tokens"):
-        texts.add_column(f"{unit}: mean", justify="right")
-        texts.add_column("min–max", justify="right")
-    for name, row in found["texts"].items():
-        cells = [cell for unit in ("words", "tokens") for cell in _range(row.get(unit))]
-        texts.add_row(name, f"{row['texts']:,}", *cells)
-    console.print(texts, highlight=False)
+        mean = Column(f"{unit}: mean", right=True, parts=(f"{unit} mean",))
+        columns += [mean, Column("min–max", 2, right=True, parts=(f"{unit} min", f"{unit} max"))]
+    lines = [
+        [Cell(name), number(row["texts"]), *(cell for unit in ("words", "tokens") for cell in _range(row.get(unit)))]
+        for name, row in found["texts"].items()
+    ]
+    blocks: list[Block] = [world, sheet("Texts (none of test)", columns, lines)]
     if "unsolvable" in found:
-        console.print(f"NOT SOLVABLE: {found['unsolvable']}", highlight=False, markup=False)
+        blocks.append(Line(f"NOT SOLVABLE: {found['unsolvable']}"))
+    print_blocks(blocks, Look(remedy="--json has them"))
 
 
 def _rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -210,5 +204,8 @@ def _counted(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name}: {count:,} ({count / total:.0%})" for name, count in counts.items())
 
 
-def _range(spread: Mapping[str, float] | None) -> tuple[str, str]:
-    return ("–", "–") if spread is None else (f"{spread['mean']:.0f}", f"{spread['min']:g}–{spread['max']:g}")
+def _range(spread: Mapping[str, float] | None) -> tuple[Cell, Cell]:
+    if spread is None:
+        return Cell("–"), Cell("–")
+    ends = spread["min"], spread["max"]
+    return number(spread["mean"], "{:.0f}"), Cell("{:g}–{:g}".format(*ends), ends)

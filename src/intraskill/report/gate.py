@@ -6,9 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
 from intraskill.method.errors import counted
 from intraskill.method.gate.diagnostics.attrition import ALARM as FAULT_ALARM
@@ -16,8 +13,10 @@ from intraskill.method.gate.diagnostics.interactions import ALARM_RATE
 from intraskill.method.gate.intervals import Interval
 from intraskill.method.gate.power import smallest_effect
 from intraskill.method.gate.simultaneous import sides
-from intraskill.report.forest import name_of, verdict_words, write_forest
-from intraskill.report.tables import LOOKED, console, effect, interval
+from intraskill.report.forest import verdict_words, write_forest
+from intraskill.report.screen import Block, Line, Look, Prose, print_blocks
+from intraskill.report.sheet import Cell, Column, Sheet, as_markdown, number, sheet
+from intraskill.report.tables import LOOKED, effect, estimated, interval
 from intraskill.rounds.gate.assess import Validation, slice_rows
 from intraskill.rounds.gate.findings import Findings, chunk_table, noise_band
 from intraskill.rounds.gate.outlook import words as power_words
@@ -53,7 +52,7 @@ def write_summary(directory: Path, found: Validation, findings: Findings, remark
         remarks: sentences for its end, such as where the bare run is from.
     """
     parts = [f"**{head}.** {text}" for head, text in paragraphs(found, findings)]
-    parts.insert(3, _markdown_table(found))
+    parts.insert(3, as_markdown(contributions_table(found, whole=True)).rstrip())
     parts += [remark for remark in remarks if remark]
     GATE_WORDS.write(directory, "# What the gate found\n\n" + "\n\n".join(parts) + "\n")
 
@@ -275,28 +274,24 @@ def _left_out(found: Validation) -> str:
     return "; ".join(notes) + "." if notes else ""
 
 
-def _markdown_table(found: Validation) -> str:
-    columns = ("chunk", "contribution", "95 % interval", "95 % together", "shrunk", "P(> 0)", "verdict")
-    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
-    for row in sorted(chunk_table(found), key=_by_effect):
-        shrunk = f"{row['shrunk']:+.3f}" if "shrunk" in row else "–"
-        probability = f"{row['probability']:.2f}" if "probability" in row else "–"
-        title, reason = (str(row[name]).replace("|", "\\|") for name in ("title", "reason"))
-        word = "keep" if row["kept"] else "wait" if found.assessment.no_information else "drop"
-        verdict = "placebo" if row["kind"] == "placebo" else f"{word}: {reason}"
-        numbers = f"{effect(row)} | {_ends(row)} | {_ends(row, 'together_')}"
-        lines.append(f"| {title} | {numbers} | {shrunk} | {probability} | {verdict} |")
-    return "\n".join(lines)
-
-
 def _interval(found: Interval, *, signed: bool = False) -> str:
     number = "{:+.3f}" if signed else "{:.3f}"
     low, high = number.format(found.low), number.format(found.high)
     return f"{number.format(found.mean)} [{low}, {high}]"
 
 
-def _ends(row: Mapping[str, Any], which: str = "") -> str:
-    return f"[{row[f'{which}low']:+.3f}, {row[f'{which}high']:+.3f}]" if f"{which}low" in row else "–"
+def _ends(row: Mapping[str, Any], which: str = "") -> Cell:
+    if f"{which}low" not in row:
+        return Cell("–")
+    values = row[f"{which}low"], row[f"{which}high"]
+    return Cell("[{:+.3f}, {:+.3f}]".format(*values), values)
+
+
+def _reason(row: Mapping[str, Any]) -> str:
+    if row["kind"] == "placebo":
+        return "placebo"
+    word = "keep" if row["kept"] else "wait" if row["verdict"] in ("waiting", "no_information") else "drop"
+    return f"{word}: {row['reason']}"
 
 
 def _by_effect(row: Mapping[str, Any]) -> tuple[bool, float]:
@@ -308,7 +303,9 @@ def _times(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
-def print_gate(found: Validation, findings: Findings, directory: Path, remarks: Sequence[str]) -> None:
+def print_gate(
+    found: Validation, findings: Findings, directory: Path, remarks: Sequence[str], look: Look | None = None
+) -> None:
     """Write ``forest.png``, ``forest.svg`` and ``summary.md``, and print the gate.
 
     Args:
@@ -316,51 +313,57 @@ def print_gate(found: Validation, findings: Findings, directory: Path, remarks: 
         findings: from `intraskill.rounds.gate.findings.find`.
         directory: where its files are.
         remarks: sentences for the end, such as where the bare run is from.
+        look: how tables are printed; fitted to the terminal when left out.
     """
     if found.contributions.chunk_ids:
         write_forest(directory, found, findings)
     write_summary(directory, found, findings, remarks)
-    _print_validation(found, findings, remarks, str(directory))
+    blocks: list[Block] = [contributions_table(found, whole=look is not None and (look.wide or look.form != "table"))]
+    blocks += [Prose(text, f"{head}.") for head, text in paragraphs(found, findings)]
+    blocks += [Prose(remark) for remark in remarks if remark]
+    print_blocks([*blocks, Line(f"Saved in {directory}")], look)
 
 
-def _print_validation(found: Validation, findings: Findings, remarks: Sequence[str], directory: str) -> None:
-    """Print what the gate found: a table of contributions and what they mean in plain words."""
-    out = console()
-    out.print(_contributions_table(found))
-    for head, text in paragraphs(found, findings):
-        out.print(f"[bold]{head}.[/bold] {escape(text)}", highlight=False)
-    for remark in remarks:
-        if remark:
-            out.print(escape(remark), highlight=False)
-    out.print(f"Saved in {escape(directory)}", highlight=False)
+def contributions_table(found: Validation, *, whole: bool) -> Sheet:
+    """One line per chunk and placebo: β ± SE with its intervals, the shrunk value, P(α > 0), verdict and reason.
 
-
-def _contributions_table(found: Validation) -> Table:
-    """One line per chunk and placebo: β ± SE with its interval, the shrunk value, P(α > 0), verdict and reason."""
-    title = f"Contributions over {found.contributions.num_pairs} pairs, relative to no skill"
-    table = Table(title=title, title_justify="left")
-    for name in ("chunk", "β ± SE", "95 % interval", "shrunk", "P(>0)", "shown in"):
-        table.add_column(name, no_wrap=name != "chunk")
-    table.add_column("verdict")
+    Args:
+        found: the gate.
+        whole: give reasons at full length.
+    """
+    columns = [
+        Column("chunk", wraps=True),
+        Column("β ± SE", parts=("β", "SE")),
+        Column("95 % together", 2, parts=("together low", "together high")),
+        Column("95 % interval", 5, parts=("low", "high")),
+        Column("shrunk", 4, parts=("shrunk",)),
+        Column("P(>0)", 3, parts=("P(>0)",)),
+        Column("shown in", 6, parts=("shown in",)),
+        Column("verdict", 1, wraps=True),
+    ]
+    lines = []
     for row in sorted(chunk_table(found), key=_by_effect):
         style = {"placebo": "dim"}.get(row["kind"], "green" if row["kept"] else "red")
-        table.add_row(
-            name_of(row),
+        line = [
+            Cell(f"{row['title']} (placebo)" if row["kind"] == "placebo" else row["title"]),
             effect(row),
+            _ends(row, "together_"),
             _ends(row),
-            f"{row['shrunk']:+.3f}" if "shrunk" in row else "–",
-            f"{row['probability']:.2f}" if "probability" in row else "–",
-            str(row.get("visible", "–")),
-            Text(verdict_words(row).replace("\n", " "), style),
-        )
-    return table
+            number(row.get("shrunk"), "{:+.3f}", "–"),
+            number(row.get("probability"), "{:.2f}", "–"),
+            number(row.get("visible"), "{}", "–"),
+            Cell(_reason(row) if whole else verdict_words(row).replace("\n", " "), style=style),
+        ]
+        lines.append(line)
+    return sheet(f"Contributions over {found.contributions.num_pairs} pairs, relative to no skill", columns, lines)
 
 
-def print_ranking(ranking: Ranking, directory: str) -> None:
+def print_ranking(ranking: Ranking, directory: str, look: Look) -> None:
     """Print the arms of a ranking and whether it holds."""
-    table = Table(title=f"Ranking on {ranking.num_tasks} audit tasks", title_justify="left")
-    for name in ("arm or difference", "chunks", "reward"):
-        table.add_column(name)
-    for name, chunks, found in ranking_rows(ranking):
-        table.add_row(name.replace("_", " "), chunks, interval(to_json(found), signed="−" in name))
-    console().print(table, escape(ranking.words()), f"Saved in {directory}", sep="\n", highlight=False)
+    columns = [Column("arm or difference", wraps=True), Column("chunks", 1, wraps=True), estimated("reward")]
+    lines: list[list[Cell | str]] = [
+        [name.replace("_", " "), chunks, interval(to_json(mean), signed="−" in name)]
+        for name, chunks, mean in ranking_rows(ranking)
+    ]
+    table = sheet(f"Ranking on {ranking.num_tasks} audit tasks", columns, lines)
+    print_blocks([table, Prose(ranking.words()), Line(f"Saved in {directory}")], look)

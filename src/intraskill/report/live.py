@@ -5,9 +5,10 @@ import time
 from types import TracebackType
 from typing import Any, Self
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from intraskill.config.quoting import shown
+from intraskill.report.screen import error_console, say
 from intraskill.store.usage import Usage
 
 _PLAIN_SECONDS = 10.0
@@ -19,13 +20,13 @@ class LiveMonitor:
 
     def __init__(self) -> None:
         self._progress = Progress(
-            TextColumn("{task.description:<24}"),
+            TextColumn("{task.description:<24}", markup=False),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[note]:<24}"),
-            TextColumn("{task.fields[speed]:>14}"),
+            TextColumn("{task.fields[note]:<24}", markup=False),
+            TextColumn("{task.fields[speed]:>14}", markup=False),
             TimeRemainingColumn(),
-            console=Console(stderr=True),
+            console=error_console(),
         )
         self._task: Any = None
         self._llm: Any = None
@@ -49,7 +50,7 @@ class LiveMonitor:
         """Move the bar."""
         self._tokens += tokens
         speed = self._tokens / max(time.perf_counter() - self._began, 1e-9)
-        self._progress.update(self._task, completed=done, note=note, speed=f"{speed:,.0f} tokens/s")
+        self._progress.update(self._task, completed=done, note=shown(note), speed=f"{speed:,.0f} tokens/s")
 
     def spent(self, usage: Usage) -> None:
         """Keep a second line with what an LLM has cost; it has no end that a bar could run to."""
@@ -59,7 +60,7 @@ class LiveMonitor:
 
     def say(self, message: str) -> None:
         """Print a line above the bar."""
-        self._progress.console.print(message, highlight=False)
+        self._progress.console.print(shown(message))
 
 
 class PlainMonitor:
@@ -102,12 +103,11 @@ class PlainMonitor:
 
     def say(self, message: str) -> None:
         """Print a line."""
-        sys.stderr.write(message + "\n")
-        sys.stderr.flush()
+        say(message, error=True)
 
 
 def _title(round_index: int | None, name: str) -> str:
-    words = name.replace("_", " ")
+    words = shown(name.replace("_", " "))
     return words if round_index is None else f"round {round_index} · {words}"
 
 

@@ -1,24 +1,27 @@
 """``skill revert``: say what was written, and what happens to it next."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
-
-from rich.text import Text
+from typing import TYPE_CHECKING, Any
 
 from intraskill.config.config import unflatten
+from intraskill.config.quoting import assignment
 from intraskill.environments.protocol import secrets_of
 from intraskill.history.diff import Change, Revert, SkillDiff, Word, diff_texts, diff_versions
 from intraskill.history.history import History, Version
 from intraskill.method.errors import SkillFormatError, counted
 from intraskill.method.leakage.filter import REMEDIES, LeakFilter
 from intraskill.method.skill.skill import Skill
-from intraskill.report.skill_log import shown
+from intraskill.report.screen import styled
 from intraskill.report.skill_source import SkillSource
 from intraskill.rounds.setup import environment_of
 from intraskill.store.agent_skill import read_reading
 from intraskill.store.artifacts import PLAN
 from intraskill.store.provenance import plan_record
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 _STYLES = {"added": "green", "removed": "red", "rewritten": "cyan", "merged": "cyan", "split": "cyan", "moved": "blue"}
 
@@ -53,41 +56,41 @@ def diff_json(old: SkillSource, new: SkillSource) -> dict[str, Any]:
     }
 
 
-def diff_lines(old: SkillSource, new: SkillSource, *, colour: bool) -> Iterator[Text]:
+def diff_lines(old: SkillSource, new: SkillSource, *, colour: bool) -> Iterator["Text"]:
     """Yield the difference; ``colour`` marks words by colour only, otherwise as ``[-old-]`` and ``{+new+}``."""
     found = difference(old, new)
-    yield Text(f"{shown(old.name)} {old.skill.hash} → {shown(new.name)} {new.skill.hash}", "bold")
+    yield styled((f"{old.name} {old.skill.hash} → {new.name} {new.skill.hash}", "bold"))
     if not found.changes and not found.preamble:
-        yield Text("the same skill")
+        yield styled("the same skill")
         return
     if found.preamble:
-        yield Text("preamble", "bold cyan")
+        yield styled(("preamble", "bold cyan"))
         yield from _body(found.preamble, colour)
     for change in found.changes:
-        yield Text("")
-        yield Text(_head(change), f"bold {_STYLES[change.kind]}")
+        yield styled("")
+        yield styled((_head(change), f"bold {_STYLES[change.kind]}"))
         if change.kind != "moved":
             yield from _body(change.words, colour)
-    yield Text("")
-    yield Text(f"{counted(len(found.same), 'chunk')} as before")
+    yield styled("")
+    yield styled(f"{counted(len(found.same), 'chunk')} as before")
 
 
 def _head(change: Change) -> str:
-    sides = [" + ".join(shown(chunk.title) for chunk in side) for side in (change.old, change.new)]
+    sides = [" + ".join(chunk.title for chunk in side) for side in (change.old, change.new)]
     names = sides[-1] if sides[0] == sides[1] else " → ".join(side for side in sides if side)
     return f"{change.kind}  {names}"
 
 
-def _body(words: Sequence[Word], colour: bool) -> Iterator[Text]:
+def _body(words: Sequence[Word], colour: bool) -> Iterator["Text"]:
     marks = {"same": ("", ""), "removed": ("[-", "-]"), "added": ("{+", "+}")}
     styles = {"same": "", "removed": "red strike", "added": "green"}
-    text = Text()
+    text = styled()
     whole = len({mark for mark, _ in words}) == 1  # one side only: the heading says which
     for mark, run in words:
         before, after = ("", "") if colour or whole else marks[mark]
-        text.append(f"{before}{shown(run)}{after}", styles[mark])
+        text.append_text(styled((f"{before}{run}{after}", styles[mark])))
     for line in text.split("\n", allow_blank=True):
-        yield Text.assemble("    ", line)
+        yield styled("    ") + line
 
 
 MAX_LINES = 500
@@ -131,14 +134,13 @@ def revert_words(history: History, target: Version, found: Revert) -> str:
             f"old text may lose again. Continue the run to go on; delete {found.path} to call it off.",
         ]
     else:
-        lines.append(
-            f"{history.root} has not changed. Start a run from the file with coldstart.draft={found.path.resolve()}"
-        )
-    return "\n".join(lines) + "\n"
+        draft = shlex.quote(assignment("coldstart.draft", found.path.resolve()))
+        lines.append(f"{history.root} has not changed. Start a run from the file with {draft}")
+    return "\n".join(lines)
 
 
 def _words(change: Change) -> str:
-    old, new = (" + ".join(shown(chunk.title) for chunk in side) for side in (change.old, change.new))
+    old, new = (" + ".join(chunk.title for chunk in side) for side in (change.old, change.new))
     if change.kind == "moved":
         return f"moves {new}"
     return f"puts {new} in place of {old}" if old and new else f"brings back {new}" if new else f"takes out {old}"

@@ -1,20 +1,20 @@
 """``skill blame``: per line, the round and edit that put it there, who and what speaks for it, and the numbers."""
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any
-
-from rich.console import Console
-from rich.text import Text
+from typing import TYPE_CHECKING, Any
 
 from intraskill.history.history import History, Line, Measured, Origin, TriedEdit, Version, blame, last_measured
 from intraskill.method.errors import counted
 from intraskill.method.skill.proposals import PERSON
 from intraskill.method.skill.skill import ChunkId
+from intraskill.report.screen import styled
+from intraskill.report.sheet import Cell, Column, Sheet, sheet
+from intraskill.report.sheet import number as cell_of
 from intraskill.store.records import to_json
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+if TYPE_CHECKING:
+    from rich.text import Text
 
 
 def number(found: Measured | None) -> str:
@@ -27,7 +27,7 @@ def some(items: Sequence[str], noun: str, limit: int = 3) -> str:
     if not items:
         return ""
     more = ", …" if len(items) > limit else ""
-    return f"{counted(len(items), noun)}: {', '.join(map(shown, items[:limit]))}{more}"
+    return f"{counted(len(items), noun)}: {', '.join(items[:limit])}{more}"
 
 
 def _support_words(support: Sequence[str]) -> str:
@@ -35,47 +35,92 @@ def _support_words(support: Sequence[str]) -> str:
     return some(support, "rollout" if any("#" in name for name in support) else "group")
 
 
-def shown(text: str) -> str:
-    """Return text whose control characters cannot reach a terminal."""
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
-def print_lines(lines: Iterable[Text]) -> None:
-    """Print lines: with colours on a terminal, plain and whole elsewhere."""
-    console = Console(highlight=False)
-    for line in lines:
-        console.print(line, soft_wrap=True)
-
-
 def log_json(history: History) -> list[dict[str, Any]]:
     """Return one entry per round, newest first."""
     return [_entry(history, version) for version in reversed(history.versions)]
 
 
-def log_lines(history: History) -> Iterator[Text]:
+def log_lines(history: History) -> Iterator["Text"]:
     """Yield the log, newest round first: edits with both sides' β ± SE, chunks that left, proposals turned away."""
     for version in reversed(history.versions):
         free, gap = version.row["r_free_interval"], version.row["gap"]
         head = f"{version.directory.name}  {version.skill.hash}  {counted(len(version.skill.chunks), 'chunk')}"
         text = f"  R_free {free['mean']:.3f} [{free['low']:.3f}, {free['high']:.3f}]"
         text += f", gap {gap['mean']:+.3f} [{gap['low']:+.3f}, {gap['high']:+.3f}]" if gap else ""
-        yield Text.assemble((head, "bold yellow"), text, f", {version.contributions.num_pairs} pairs")
+        yield styled((head, "bold yellow"), text, f", {version.contributions.num_pairs} pairs")
         for tried in version.edits:
             style = "green" if tried.taken else "red"
-            yield Text.assemble(
-                "  ", ("taken  " if tried.taken else "refused", style), "  ", _edit_words(version, tried)
-            )
+            yield styled("  ", ("taken  " if tried.taken else "refused", style), "  ", _edit_words(version, tried))
         for chunk_id in version.left:
-            title, measured = shown(version.chunks[chunk_id].title), number(version.measured.get(chunk_id))
+            title, measured = version.chunks[chunk_id].title, number(version.measured.get(chunk_id))
             words = departure(history, version, chunk_id)
-            yield Text.assemble("  ", ("left   ", "yellow"), f"  {title}  {measured}  {words}")
+            yield styled("  ", ("left   ", "yellow"), f"  {title}  {measured}  {words}")
         for turned in version.turned:
-            entry, titles = turned.entry, ", ".join(map(shown, turned.titles))
+            entry, titles = turned.entry, ", ".join(turned.titles)
             words = " ".join(
                 part for part in (entry.op, titles, _by(turned.author if entry.op else ""), entry.fate.value) if part
             )
-            yield Text.assemble("  ", ("no test", "red"), f"  {words}: {shown(entry.reason)}")
-        yield Text("")
+            yield styled("  ", ("no test", "red"), f"  {words}: {entry.reason}")
+        yield styled("")
+
+
+def log_table(history: History) -> Sheet:
+    """Return the log as a table: a line per side of an edit, per chunk that left, and per proposal turned away."""
+    columns = [
+        Column("chunk", wraps=True),
+        Column("round", parts=("round",)),
+        Column("op", 2),
+        Column("fate", 1, wraps=True),
+        _MEASURED,
+        Column("edit", 4),
+        Column("by", 3, wraps=True),
+    ]
+    lines: list[list[Cell | str]] = []
+    for version in reversed(history.versions):
+        at = cell_of(version.round_index)
+        for tried in version.edits:
+            for sign, chunk_ids in (("takes out", tried.edit.removes), ("puts in", tried.edit.added_ids)):
+                for i in chunk_ids:
+                    fate = f"{tried.fate.value}, {sign}" if tried.taken else tried.fate.value
+                    title, measured = version.chunks[i].title, _measured(version.measured.get(i))
+                    lines.append([title, at, tried.edit.op, fate, measured, tried.edit.id, tried.author])
+        for i in version.left:
+            fate, measured = departure(history, version, i), _measured(version.measured.get(i))
+            lines.append([version.chunks[i].title, at, "left", fate, measured, "", ""])
+        for turned in version.turned:
+            fate = f"{turned.entry.fate.value}: {turned.entry.reason}"
+            lines.append([", ".join(turned.titles) or "–", at, turned.entry.op, fate, Cell("–"), "", turned.author])
+    return sheet(f"What every round did to the skill of {history.root}", columns, lines)
+
+
+def life_table(history: History, chunk_id: ChunkId) -> Sheet:
+    """Return the life of one chunk as a table, a line per gate."""
+    columns = [
+        Column("round", parts=("round",)),
+        Column("in the skill", 3),
+        _MEASURED,
+        Column("fate", 1),
+        Column("exposure", 2, right=True, parts=("exposure",)),
+    ]
+    lines = [
+        [
+            cell_of(version.round_index),
+            "yes" if chunk_id in version.skill.ids else "no",
+            _measured(version.measured.get(chunk_id)),
+            version.decision.fates[chunk_id].value,
+            cell_of(version.exposure.get(chunk_id), "{:.2f}"),
+        ]
+        for version in reversed(history.versions)
+        if chunk_id in version.chunks
+    ]
+    return sheet(f"{chunk_id}  {history.chunks[chunk_id].title}", columns, lines)
+
+
+_MEASURED = Column("β ± SE", parts=("β", "SE"))
+
+
+def _measured(one: Measured | None) -> Cell:
+    return Cell("–") if one is None else Cell(number(one), (one.beta, one.se))
 
 
 def departure(history: History, version: Version, chunk_id: ChunkId) -> str:
@@ -125,9 +170,9 @@ def life_json(history: History, chunk_id: ChunkId) -> dict[str, Any]:
     }
 
 
-def life_lines(history: History, chunk_id: ChunkId) -> Iterator[Text]:
+def life_lines(history: History, chunk_id: ChunkId) -> Iterator["Text"]:
     """Yield the life of one chunk, newest gate first."""
-    yield Text.assemble((chunk_id, "bold yellow"), f"  {shown(history.chunks[chunk_id].title)}")
+    yield styled((chunk_id, "bold yellow"), f"  {history.chunks[chunk_id].title}")
     for version in reversed(history.versions):
         if chunk_id not in version.chunks:
             continue
@@ -136,17 +181,17 @@ def life_lines(history: History, chunk_id: ChunkId) -> Iterator[Text]:
         where = ("in the skill", "green") if inside else ("not in it   ", "red")
         fate = version.decision.fates[chunk_id].value
         measured = number(version.measured.get(chunk_id))
-        yield Text.assemble(f"  {version.directory.name}  ", where, f"  {measured}  {fate}{exposure}")
+        yield styled(f"  {version.directory.name}  ", where, f"  {measured}  {fate}{exposure}")
         for tried in version.edits:
             if chunk_id in (*tried.edit.added_ids, *tried.edit.removes):
-                yield Text(f"    {'taken' if tried.taken else 'refused'} {_edit_words(version, tried)}")
+                yield styled(f"    {'taken' if tried.taken else 'refused'} {_edit_words(version, tried)}")
 
 
 def _edit_words(version: Version, tried: TriedEdit) -> str:
     """Return ``REWRITE  Old -0.008 ± 0.058 → New +0.016 ± 0.060  by rules  13 rollouts: …``."""
     edit = tried.edit
     sides = [
-        " + ".join(f"{shown(version.chunks[i].title)} {number(version.measured.get(i))}" for i in side)
+        " + ".join(f"{version.chunks[i].title} {number(version.measured.get(i))}" for i in side)
         for side in (edit.removes, edit.added_ids)
     ]
     words = " → ".join(sides) if all(sides) else "".join(sides)
@@ -230,25 +275,25 @@ def blame_json(history: History, version: Version, chunk_id: ChunkId | None = No
     }
 
 
-def blame_lines(history: History, version: Version, chunk_id: ChunkId | None = None) -> Iterator[Text]:
+def blame_lines(history: History, version: Version, chunk_id: ChunkId | None = None) -> Iterator["Text"]:
     """Yield the document with a mark per line, and under each chunk what its marks stand for."""
     lines = _wanted(blame(history, version), chunk_id)
     marks = {line.number: _mark(line.origin) for line in lines}
     width = max(map(len, marks.values()), default=0)
-    yield Text(f"{version.directory.name}  {version.skill.hash}", "bold yellow")
+    yield styled((f"{version.directory.name}  {version.skill.hash}", "bold yellow"))
     for held, group in groupby(lines, key=lambda line: line.chunk_id):
         block = list(group)
         if held and not block[0].text:
-            yield Text("")
+            yield styled("")
         for line in block:
             if line.text or line is not block[0]:
-                yield Text.assemble((f"{marks[line.number]:{width}} ", "cyan"), f"│ {shown(line.text)}")
+                yield styled((f"{marks[line.number]:{width}} ", "cyan"), f"│ {line.text}")
         for origin in dict.fromkeys(line.origin for line in block):
-            yield Text(f"{'':{width}}   {_mark(origin)}: {_words(history, origin)}", "dim")
+            yield styled((f"{'':{width}}   {_mark(origin)}: {_words(history, origin)}", "dim"))
         if held:
             last = last_measured(history, version, held)
             when = f"in round {last.round_index}, {number(last)} on {last.pairs} pairs" if last else "never"
-            yield Text(f"{'':{width}}   last measured {when}; exposure {version.exposure[held]:.2f}", "dim")
+            yield styled((f"{'':{width}}   last measured {when}; exposure {version.exposure[held]:.2f}", "dim"))
 
 
 def _wanted(lines: tuple[Line, ...], chunk_id: ChunkId | None) -> list[Line]:
@@ -269,7 +314,7 @@ def _words(history: History, origin: Origin) -> str:
     who = {"draft": "text the run started from", PERSON: "a person's edit"}
     support = "" if origin.edit.author in who else _support_words(edit.support)
     entered = f"entered with {number(measured)}" + (f" on {measured.pairs} pairs" if measured else "")
-    parents = " + ".join(shown(history.chunks[i].title) for i in edit.removes)
+    parents = " + ".join(history.chunks[i].title for i in edit.removes)
     words = [
         who.get(origin.edit.author, f"{edit.id} by {origin.edit.author}"),
         f"in place of {parents}" if parents else "",

@@ -1,14 +1,14 @@
 """Tables for people: a run's rounds and chunks, a validation, an evaluation. A number comes with its uncertainty."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
-from rich.table import Table
-from rich.text import Text
-
+from intraskill.config.quoting import command
 from intraskill.method.answers import Answers
 from intraskill.method.errors import counted
+from intraskill.report.screen import Block, Line, Look, Prose, print_blocks
+from intraskill.report.sheet import Cell, Column, Sheet, number, sheet
 from intraskill.rounds.evaluate import Comparison
 from intraskill.store.artifacts import SKILL
 from intraskill.store.contents import Evaluation
@@ -24,135 +24,161 @@ LOOKED = (
 _STATUS_STYLES = {"active": "green", "retired": "yellow", "waiting": "yellow", "refused": "red"}
 
 
-def interval(data: Row | None, *, signed: bool = False) -> str:
+def interval(data: Row | None, *, signed: bool = False) -> Cell:
     """Return ``0.312 [0.280, 0.344]``, or a dash for what was not measured."""
     if data is None:
-        return "–"
-    number = "{:+.3f}" if signed else "{:.3f}"
-    low, high = number.format(data["low"]), number.format(data["high"])
-    return f"{number.format(data['mean'])} [{low}, {high}]"
+        return Cell("–")
+    pattern = "{:+.3f}" if signed else "{:.3f}"
+    values = data["mean"], data["low"], data["high"]
+    mean, low, high = map(pattern.format, values)
+    return Cell(f"{mean} [{low}, {high}]", values)
 
 
-def _rounds_table(rounds: Sequence[Row]) -> Table:
+def estimated(name: str, priority: int = 0) -> Column:
+    """Return the column of an `interval`."""
+    return Column(name, priority, parts=(name, f"{name} low", f"{name} high"))
+
+
+def with_error(value: float, error: float) -> Cell:
+    """Return ``+0.104 ± 0.057``."""
+    return Cell(f"{value:+.3f} ± {error:.3f}", (value, error))
+
+
+def error_column(name: str, priority: int = 0) -> Column:
+    """Return the column of a value `with_error`."""
+    return Column(name, priority, parts=(name, f"{name} SE"))
+
+
+def _rounds_table(rounds: Sequence[Row]) -> Sheet:
     """One line per round: R_free, R_pair and gap with 95 % intervals, verdicts, edits, q and P(∅)."""
-    table = Table(title="Rounds on skill-validation (95 % intervals over tasks)", title_justify="left")
-    for name in ("round", "R_free", "R_pair", "gap", "frontier"):
-        table.add_column(name, justify="left", no_wrap=name != "frontier")
-    table.add_column("model/skill/\nenv/undecided")
-    table.add_column("edits taken/refused")
-    table.add_column("active")
-    table.add_column("next q", justify="right")
-    table.add_column("P(∅)", justify="right")
+    kinds = ("model_deficit", "skill_deficit", "environment", "undecided")
+    columns = [
+        Column("round", parts=("round",)),
+        estimated("R_free"),
+        estimated("R_pair", 2),
+        estimated("gap", 1),
+        Column("frontier", 7, parts=("frontier",)),
+        Column("model/skill/\nenv/undecided", 8, parts=kinds),
+        Column("edits taken/refused", 6, parts=("edits taken", "edits refused"), wraps=True),
+        Column("active", 3, parts=("active",)),
+        Column("next q", 4, right=True, parts=("next q",)),
+        Column("P(∅)", 5, right=True, parts=("P(∅)",)),
+    ]
+    lines = []
     for row in rounds:
         frontier, edits = row["frontier"], row["edits"]
-        verdicts = [frontier[name] for name in ("model_deficit", "skill_deficit", "environment", "undecided")]
-        table.add_row(
-            str(row["round"]),
+        verdicts = tuple(frontier[name] for name in kinds)
+        line = [
+            number(row["round"]),
             interval(row["r_free_interval"]),
             interval(row["r_pair_interval"]),
             interval(row["gap"], signed=True),
-            str(frontier["groups"]),
-            "/".join(map(str, verdicts)),
-            f"{edits['taken']}/{edits['refused']}",
-            str(sum(chunk["status"] == "active" for chunk in row["chunks"])),
-            f"{row['skill_free_prob']:.2f}",
+            number(frontier["groups"]),
+            Cell("/".join(map(str, verdicts)), verdicts),
+            Cell(f"{edits['taken']}/{edits['refused']}", (edits["taken"], edits["refused"])),
+            number(sum(chunk["status"] == "active" for chunk in row["chunks"])),
+            _probability(row["skill_free_prob"]),
             _probability(row.get("bare_probability")),
-        )
-    return table
+        ]
+        lines.append(line)
+    return sheet("Rounds on skill-validation (95 % intervals over tasks)", columns, lines)
 
 
-def chunks_table(rounds: Sequence[Row]) -> Table:
+def chunks_table(rounds: Sequence[Row]) -> Sheet:
     """One line per chunk: β ± SE in every round, then its present exposure ρ, P(visible) = (1 − q) ρ, and status.
 
-    P(α > 0) stands there when the gate decides by it.
+    P(α > 0) stands there when the gate decides by it. Of the rounds the earliest fall first.
     """
-    table = Table(title="Contributions β ± SE by round, relative to no skill", title_justify="left")
-    table.add_column("chunk", max_width=40)
-    for row in rounds:
-        table.add_column(f"round {row['round']}", no_wrap=True)
-    current = {chunk["id"]: chunk for chunk in rounds[-1]["chunks"]} if rounds else {}
-    judged = any("probability" in chunk for chunk in current.values())
-    if judged:
-        table.add_column("P(>0)", justify="right")
-    table.add_column("exposure", justify="right")
-    table.add_column("P(visible)", justify="right")
-    table.add_column("status")
+    current = {chunk["id"] for chunk in rounds[-1]["chunks"]} if rounds else set()
     last: dict[str, Row] = {chunk["id"]: chunk for row in rounds for chunk in row["chunks"]}
+    chances = {"exposure": "exposure", "visible_probability": "P(visible)"}
+    if any("probability" in last[chunk_id] for chunk_id in current):
+        chances = {"probability": "P(>0)", **chances}
+    oldest = len(rounds) - 1
+    columns = [Column("chunk", wraps=True)]
+    columns += [error_column(f"round {row['round']}", (oldest - at) * 2) for at, row in enumerate(rounds)]
+    columns += [Column(name, 3, right=True, parts=(name,)) for name in chances.values()]
+    columns.append(Column("status", 1))
+    by_round = [{chunk["id"]: chunk for chunk in row["chunks"]} for row in rounds]
+    lines = []
     for chunk_id, chunk in last.items():
-        cells = []
-        for row in rounds:
-            found = next((c for c in row["chunks"] if c["id"] == chunk_id), None)
-            cells.append("" if found is None else effect(found))
         present = chunk if chunk_id in current else {}
-        names = ("probability", "exposure", "visible_probability") if judged else ("exposure", "visible_probability")
-        chances = [_probability(present.get(name)) for name in names]
-        status = Text(chunk["status"], _STATUS_STYLES.get(chunk["status"], ""))
-        table.add_row(chunk["title"], *cells, *chances, status)
-    return table
+        line = [Cell(chunk["title"])]
+        line += [effect(chunks[chunk_id]) if chunk_id in chunks else Cell("") for chunks in by_round]
+        line += [_probability(present.get(name)) for name in chances]
+        line.append(Cell(chunk["status"], style=_STATUS_STYLES.get(chunk["status"], "")))
+        lines.append(line)
+    return sheet("Contributions β ± SE by round, relative to no skill", columns, lines)
 
 
-def effect(row: Row) -> str:
+def effect(row: Row) -> Cell:
     """Return β̂ ± SE, or a dash after a gate without information."""
-    return f"{row['beta']:+.3f} ± {row['se']:.3f}" if "beta" in row else "–"
+    return with_error(row["beta"], row["se"]) if "beta" in row else Cell("–")
 
 
-def _probability(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
+def _probability(value: float | None) -> Cell:
+    return number(value, "{:.2f}")
 
 
-def _final_table(final: Row) -> Table:
+def _final_table(final: Row) -> Sheet:
     """The closing comparison: four arms, then paired differences with gained and lost tasks."""
+    columns = [
+        Column("arm or difference", wraps=True),
+        estimated("reward"),
+        estimated("success", 1),
+        Column("tasks gained/lost", 2, parts=("tasks gained", "tasks lost"), wraps=True),
+    ]
+    lines = [
+        [name.replace("_", ", "), interval(reward), interval(final["success"][name]), ""]
+        for name, reward in final["arms"].items()
+    ]
+    for name, difference in final["comparisons"].items():
+        gained, lost = difference["tasks"]["gained"], difference["tasks"]["lost"]
+        reward, success = (interval(difference[kind], signed=True) for kind in ("reward", "success"))
+        lines.append([name.replace("_", ", "), reward, success, Cell(f"{gained}/{lost}", (gained, lost))])
     title = f"Start and final pair on {final['split']} ({final['tasks']} tasks × {final['repeats']})"
-    table = Table(title=title, title_justify="left")
-    for name in ("arm or difference", "reward", "success", "tasks gained/lost"):
-        table.add_column(name)
-    for name, reward in final["arms"].items():
-        table.add_row(name.replace("_", ", "), interval(reward), interval(final["success"][name]), "")
-    for name, found in final["comparisons"].items():
-        counts = found["tasks"]
-        table.add_row(
-            name.replace("_", ", "),
-            interval(found["reward"], signed=True),
-            interval(found["success"], signed=True),
-            f"{counts['gained']}/{counts['lost']}",
-        )
-    return table
+    return sheet(title, columns, lines)
 
 
-def report(summary: Row, root: str) -> RenderableType:
+def report(summary: Row, root: str) -> list[Block]:
     """Return everything that ends a run: tables, times, the directory and what to do next."""
-    parts: list[RenderableType] = []
+    parts: list[Block] = []
     if summary["rounds"]:
         parts += [_rounds_table(summary["rounds"]), chunks_table(summary["rounds"])]
     if looked := [str(row["round"]) for row in summary["rounds"] if row.get("stopped")]:
-        parts.append(f"Gates of round {', '.join(looked)} took looks. {LOOKED}")
+        parts.append(Prose(f"Gates of round {', '.join(looked)} took looks. {LOOKED}"))
     parts += [
-        f"The gate of round {row['round']} found no information: {row['no_information']}. The skill and its exposures "
-        "stay, and candidates wait."
+        Prose(
+            f"The gate of round {row['round']} found no information: {row['no_information']}. The skill and its "
+            "exposures stay, and candidates wait."
+        )
         for row in summary["rounds"]
         if row.get("no_information")
     ]
     if idle := summary.get("steps_without_signal"):
         parts.append(
-            f"{idle['count']} of {counted(idle['of'], 'training step')} had no signal: in no group did the rewards "
-            "differ, so the weights stayed."
+            Prose(
+                f"{idle['count']} of {counted(idle['of'], 'training step')} had no signal: in no group did the rewards "
+                "differ, so the weights stayed."
+            )
         )
     if summary.get("named", {}).get("gates"):
-        parts.append(named_words(summary["named"]))
+        parts.append(Prose(named_words(summary["named"])))
     if summary["final"] is not None:
         parts.append(_final_table(summary["final"]))
     if answers := summary.get("answers"):
-        lines = [f"  {stage}: {Answers(**counts).words()}" for stage, counts in answers.items()]
-        parts.append("\n".join(["Answers by stage", *lines]))
+        parts.append(Prose("Answers by stage"))
+        parts += [Prose(f"  {stage}: {Answers(**counts).words()}") for stage, counts in answers.items()]
     timing, tokens = summary["timing"], summary["tokens"]
     parts.append(
-        f"{timing['total_s']:.0f} s, {tokens['rollouts']:,} rollouts, {tokens['sampled']:,} tokens sampled, "
-        f"{tokens['prompt']:,} read as prompts"
+        Prose(
+            f"{timing['total_s']:.0f} s, {tokens['rollouts']:,} rollouts, {tokens['sampled']:,} tokens sampled, "
+            f"{tokens['prompt']:,} read as prompts"
+        )
     )
     if summary["llm"] is not None:
-        parts.append(paid(summary["llm"]))
-    parts.append(_next_commands(root, len(summary["rounds"]) - 1, finished=summary["finished"]))
-    return Group(*parts)
+        parts.append(Prose(paid(summary["llm"])))
+    return [*parts, *_next_commands(root, len(summary["rounds"]) - 1, finished=summary["finished"])]
 
 
 def named_words(named: Row) -> str:
@@ -170,70 +196,76 @@ def paid(spending: Row) -> str:
     return f"Paid to an LLM: {Usage(**spending).words()}"
 
 
-def _next_commands(root: str, last_round: int, *, finished: bool) -> str:
+def _next_commands(root: str, last_round: int, *, finished: bool) -> list[Block]:
     """Return the run directory and the commands that make sense now."""
     if not finished:
-        return f"Run directory: {root} (unfinished: the same command continues it)"
+        return [Line(f"Run directory: {root} (unfinished: the same command continues it)")]
     newest = f"{root}/round_{last_round:03d}"
-    return "\n".join(
-        [
-            f"Run directory: {root}",
-            "Next:",
-            f"  intraskill skill show {root}",
-            f"  git diff --no-index {root}/round_000/{SKILL.name} {newest}/{SKILL.name}",
-            f"  intraskill eval --ckpt {newest} --mode skill-free --split model_dev --repeats 2",
-            f"  intraskill validate --ckpt {newest}",
-            f"  intraskill report {root}",
-        ]
-    )
+    skills = f"{root}/round_000/{SKILL.name}", f"{newest}/{SKILL.name}"
+    panel = ("--mode", "skill-free", "--split", "model_dev", "--repeats", "2")
+    lines = [
+        command("skill", "show", root),
+        shlex.join(["git", "diff", "--no-index", *skills]),
+        command("eval", "--ckpt", newest, *panel),
+        command("validate", "--ckpt", newest),
+        command("report", root),
+    ]
+    return [Line(f"Run directory: {root}"), Line("Next:"), *(Line(f"  {line}") for line in lines)]
 
 
-def print_report(summary: Row, root: str, *, curse: bool = False) -> None:
+def print_report(summary: Row, root: str, look: Look, *, curse: bool = False) -> None:
     """Print the report of a run; with ``curse`` also what became of selected chunks, and how worn the split is."""
-    console().print(report(summary, root), highlight=False)
+    blocks = report(summary, root)
     if curse:
         if summary["remeasured"]["chunks"]:
-            console().print(remeasured_table(summary["remeasured"]), highlight=False)
-        console().print(f"Validation split: {summary['queries']['words']}", highlight=False)
+            blocks += remeasured_table(summary["remeasured"])
+        blocks.append(Prose(f"Validation split: {summary['queries']['words']}"))
+    print_blocks(blocks, look)
 
 
-def remeasured_table(remeasured: Row) -> RenderableType:
+def remeasured_table(remeasured: Row) -> list[Block]:
     """One line per incumbent that the next gate measured again: the winner's curse, and what shrinkage had expected."""
-    table = Table(title="Incumbents when selected and one round later", title_justify="left")
-    for name in ("chunk", "round", "β when selected", "shrunk then", "β one round later"):
-        table.add_column(name, no_wrap=name != "chunk")
-    for row in remeasured["chunks"]:
-        table.add_row(
-            row["title"],
-            str(row["selected_in"]),
-            f"{row['at_selection']:+.3f} ± {row['se_at_selection']:.3f}",
-            f"{row['shrunk']:+.3f} ± {row['sd_shrunk']:.3f}",
-            f"{row['remeasured']:+.3f} ± {row['se_remeasured']:.3f}",
-        )
-    return Group(table, remeasured["words"])
+    columns = [
+        Column("chunk", wraps=True),
+        Column("round", 2, parts=("round",)),
+        error_column("β when selected"),
+        Column("shrunk then", 3, parts=("shrunk then", "shrunk then SD")),
+        error_column("β one round later", 1),
+    ]
+    lines = [
+        [
+            Cell(row["title"]),
+            number(row["selected_in"]),
+            with_error(row["at_selection"], row["se_at_selection"]),
+            with_error(row["shrunk"], row["sd_shrunk"]),
+            with_error(row["remeasured"], row["se_remeasured"]),
+        ]
+        for row in remeasured["chunks"]
+    ]
+    table = sheet("Incumbents when selected and one round later", columns, lines)
+    return [table, Prose(remeasured["words"])]
 
 
-def print_evaluation(found: Evaluation, comparisons: Sequence[tuple[str, Comparison]], directory: str) -> None:
+def print_evaluation(
+    evaluation: Evaluation, comparisons: Sequence[tuple[str, Comparison]], directory: str, look: Look
+) -> None:
     """Print an evaluation and its paired differences to others of the same panel."""
-    title = (
-        f"{found.mode} on {found.split}: {len(found.rewards)} tasks × {found.repeats}, checkpoint {found.checkpoint}"
-    )
-    table = Table(title=title, title_justify="left")
-    for name in ("evaluation or difference to", "reward", "success", "tasks gained/lost/both/neither"):
-        table.add_column(name)
-    table.add_row(found.name, interval(to_json(found.reward)), interval(to_json(found.success)), "")
+    kinds = ("gained", "lost", "both", "neither")
+    columns = [
+        Column("evaluation or difference to", wraps=True),
+        estimated("reward"),
+        estimated("success", 1),
+        Column("tasks gained/lost/both/neither", 2, wraps=True, parts=(*(f"tasks {kind}" for kind in kinds), "p")),
+    ]
+    first = interval(to_json(evaluation.reward)), interval(to_json(evaluation.success))
+    lines = [[Cell(evaluation.name), *first, Cell("")]]
     for name, comparison in comparisons:
-        counts = comparison.tasks
-        table.add_row(
-            f"− {name}",
-            interval(to_json(comparison.reward), signed=True),
-            interval(to_json(comparison.success), signed=True),
-            f"{counts.gained}/{counts.lost}/{counts.both}/{counts.neither}, p = {comparison.mcnemar_p:.3f}",
-        )
-    console().print(table, f"Saved in {directory}", highlight=False)
-
-
-def console() -> Console:
-    """Outside a terminal 160 columns, so that tables are not torn."""
-    found = Console()
-    return found if found.is_terminal else Console(width=160)
+        counts = tuple(getattr(comparison.tasks, kind) for kind in kinds)
+        words = f"{'/'.join(map(str, counts))}, p = {comparison.mcnemar_p:.3f}"
+        reward, success = (interval(to_json(mean), signed=True) for mean in (comparison.reward, comparison.success))
+        lines.append([Cell(f"− {name}"), reward, success, Cell(words, (*counts, comparison.mcnemar_p))])
+    title = (
+        f"{evaluation.mode} on {evaluation.split}: {len(evaluation.rewards)} tasks × {evaluation.repeats}, "
+        f"checkpoint {evaluation.checkpoint}"
+    )
+    print_blocks([sheet(title, columns, lines), Line(f"Saved in {directory}")], look)

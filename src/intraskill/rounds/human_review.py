@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from intraskill.config.quoting import shown
 from intraskill.method.errors import (
     ArtifactError,
     ConfigError,
@@ -400,7 +401,7 @@ def ask_in_terminal(path: Path, proposals: Sequence[Proposal], ask: Callable[[st
 
     Whoever wants to edit a text, or stops, goes on in the file.
     """
-    sys.stdout.write(PROPOSALS_TO_READ.read(path.parent))
+    sys.stdout.write(shown(PROPOSALS_TO_READ.read(path.parent)))
     given: dict[str, str] = {}
     for proposal in proposals:
         edit_id = proposal.to_edit().id
@@ -413,5 +414,5 @@ def ask_in_terminal(path: Path, proposals: Sequence[Proposal], ask: Callable[[st
     write_text(path, blank_answers(proposals, words))
     complete = len(words) == len(proposals) and "edit" not in words.values()
     if not complete:
-        sys.stdout.write(f"The rest is yours in {path}; then run the same command again\n")
+        sys.stdout.write(shown(f"The rest is yours in {path}; then run the same command again\n"))
     return complete

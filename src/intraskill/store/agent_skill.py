@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import yaml  # type: ignore[import-untyped]
 
+from intraskill.config.quoting import shown
 from intraskill.method.errors import ArtifactError, SkillFormatError, counted, offenders
 from intraskill.method.skill.agent_skill import SKILL_FILE, read_body, reference
 from intraskill.method.skill.skill import Chunk, Skill, parse_skill
@@ -245,7 +246,7 @@ def _ours(where: str, front: dict[str, Any], skill: Skill) -> Reading:
 
 def to_stderr(line: str) -> None:
     """Write a note for the person at the command line."""
-    sys.stderr.write(f"{line}\n")
+    sys.stderr.write(shown(f"{line}\n"))
 
 
 def read_skill(path: Path, say: Say = to_stderr) -> Skill:

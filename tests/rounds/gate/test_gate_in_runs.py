@@ -119,12 +119,12 @@ def test_rows_show_intervals_and_under_this_policy_the_probability(careful):
     rounds = summarise(careful)["rounds"]
     for chunk in (chunk for row in rounds for chunk in row["chunks"]):
         assert chunk["low"] < chunk["beta"] < chunk["high"] and 0.0 <= chunk["probability"] <= 1.0
-    headings = [str(column.header) for column in chunks_table(rounds).columns]
+    headings = [column.name for column in chunks_table(rounds).columns]
     assert "P(>0)" in headings
     plain = [
         {**row, "chunks": [{k: v for k, v in c.items() if k != "probability"} for c in row["chunks"]]} for row in rounds
     ]
-    assert "P(>0)" not in [str(column.header) for column in chunks_table(plain).columns]
+    assert "P(>0)" not in [column.name for column in chunks_table(plain).columns]
 
 
 def test_balanced_replicates_and_placebos_are_in_the_plan_and_in_the_runs(careful):
@@ -175,7 +175,8 @@ def test_the_summary_counts_queries_and_measures_incumbents_again(careful):
     assert rows[0]["remeasured"] == later["beta_J"][later["chunk_ids"].index(rows[0]["chunk_id"])]
     assert rows[0]["remeasured"] != rows[0]["at_selection"]
     assert "measured again one round later" in summary["remeasured"]["words"]
-    assert remeasured_table(summary["remeasured"]) is not None
+    table, words = remeasured_table(summary["remeasured"])
+    assert len(table.rows) == len(rows) and words.text == summary["remeasured"]["words"]
 
 
 # --- sequential gates

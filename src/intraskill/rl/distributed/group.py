@@ -22,6 +22,7 @@ from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from intraskill.config.learning import DistributedConfig
+from intraskill.config.quoting import shown
 from intraskill.method.errors import ConfigError, IntraSkillError, RankError, offenders
 from intraskill.rl.distributed.launch import Launch, launched, strategy_of
 
@@ -184,7 +185,7 @@ class _Watch:
                 since = since or time.monotonic()
                 if time.monotonic() - since > _GRACE_S:
                     reason = self._ranks.failed_elsewhere() or "this rank failed and did not end"
-                    sys.stderr.write(f"intraskill: rank {self._ranks.rank} ends: {reason}\n")
+                    sys.stderr.write(shown(f"intraskill: rank {self._ranks.rank} ends: {reason}\n"))
                     sys.stderr.flush()
                     os._exit(2)
 
