@@ -28,10 +28,10 @@ def _train(arguments: argparse.Namespace, overrides: list[str]) -> int:
         if leads:
             from rich.console import Console
 
-            from intraskill.report.dry_run import plan_table
+            from intraskill.report.dry_run import directory_words, plan_table
 
-            table = plan_table(config)
-            Console().print(*remarks, table, sep="\n", highlight=False, markup=False, soft_wrap=True)
+            words = [*remarks, directory_words(config)]
+            Console().print(*words, plan_table(config), sep="\n", highlight=False, markup=False, soft_wrap=True)
         return 0
     from intraskill.report.live import monitor
     from intraskill.report.summary import write_summary
