@@ -28,9 +28,9 @@ def _train(arguments: argparse.Namespace, overrides: list[str]) -> int:
     remarks = said(overrides, config)
     if arguments.dry_run:
         if leads:
-            from intraskill.report.dry_run import plan_table
+            from intraskill.report.dry_run import directory_words, plan_table
 
-            print_blocks([*map(Prose, remarks), plan_table(config)])
+            print_blocks([*map(Prose, [*remarks, directory_words(config)]), plan_table(config)])
         return 0
     from intraskill.report.live import monitor
     from intraskill.report.summary import write_summary

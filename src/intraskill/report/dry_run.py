@@ -3,12 +3,13 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from intraskill.config.config import Config
 from intraskill.editor.trained import trained_editor
 from intraskill.environments.factories import call_of
 from intraskill.environments.protocol import own_learner
-from intraskill.method.errors import counted
+from intraskill.method.errors import ArtifactError, counted
 from intraskill.method.tasks import SPLITS
 from intraskill.report.sheet import Cell, Column, Sheet, number, sheet
 from intraskill.rl.distributed.launch import described, launched
@@ -16,7 +17,8 @@ from intraskill.rl.start import check_readable
 from intraskill.rounds.rewards import names_parts, paid_by
 from intraskill.rounds.setup import environment_of
 from intraskill.rounds.sizes import check_sizes, limited
-from intraskill.store.provenance import draft_of
+from intraskill.store.lengthening import standing
+from intraskill.store.provenance import draft_of, plan_of
 
 _TOKENS_PER_SECOND = 620.0
 """Sampled tokens per second of the quickstart, rollouts and updates together, on two cores (experiment_report.md)."""
@@ -114,6 +116,14 @@ def plan_table(config: Config) -> Sheet:
         for what, how_many, how in rows
     ]
     return sheet("Resolved plan", columns, lines)
+
+
+def directory_words(config: Config) -> str:
+    """Return what the run would do with its directory: begin, go on, get more rounds, or be refused and why."""
+    try:
+        return standing(Path(config.run_dir), plan_of(config))
+    except ArtifactError as error:
+        return f"the run would be refused: {error}"
 
 
 def _editor_row(config: Config) -> list[tuple[str, int | str, str]]:

@@ -14,6 +14,7 @@ from intraskill.rounds.bound_pair import pair_of
 from intraskill.rounds.run import Run, panel
 from intraskill.store.artifacts import FINAL, PAIR, SKILL, arm
 from intraskill.store.contents import FinalReport
+from intraskill.store.lengthening import FINAL as FINAL_DIRECTORY
 from intraskill.store.records import to_json
 from intraskill.store.run_directory import is_sealed, seal, verify
 
@@ -29,7 +30,7 @@ def compare_start_and_final(run: Run, last_round: int) -> None:
     PAIR.write(run.root, pair_of(run.round_directory(last_round), run.environment.family))
     if run.config.final.tasks == 0:
         return
-    directory = run.root / "final"
+    directory = run.root / FINAL_DIRECTORY
     if is_sealed(directory):
         verify(directory)
         return

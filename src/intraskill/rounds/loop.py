@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from intraskill.config.config import Config, CurriculumConfig
+from intraskill.config.config import Config, CurriculumConfig, check
 from intraskill.method.curriculum.contexts import Curriculum, bare_probability, visible_probability
 from intraskill.method.curriculum.exposure import ExposureRule, allocate_exposure, fixed_q, gap_q
 from intraskill.method.errors import counted
@@ -66,8 +66,8 @@ def run(config: Config, monitor: Monitor | None = None, *, remarks: Sequence[str
     Raises:
         IntraSkillError: with one clear sentence; what was committed stays, the same command continues.
     """
-    current = assemble(config, monitor)
-    with locked(current.root):
+    with locked(Path(check(config).run_dir)):  # before the plan, which a second process must not change
+        current = assemble(config, monitor, lengthens=True)
         codec = getattr(current.learner, "codec", None)
         try:
             state = last_state(current)

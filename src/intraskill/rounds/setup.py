@@ -19,13 +19,19 @@ from intraskill.rounds.rewards import in_reward_units, paid_by
 from intraskill.rounds.run import Run
 from intraskill.rounds.sizes import check_sizes, check_slots
 from intraskill.store.artifacts import METRICS, PLAN
+from intraskill.store.lengthening import lengthen, recognised, standing
 from intraskill.store.metrics import Metrics, Monitor, Silence
 from intraskill.store.provenance import about, check_provenance, claim, draft_of, plan_of
 from intraskill.store.wandb_mirror import WandbMirror
 
 
-def assemble(config: Config, monitor: Monitor | None = None) -> Run:
+def assemble(config: Config, monitor: Monitor | None = None, *, lengthens: bool = False) -> Run:
     """Build a run and claim its directory; the resolved config, versions, git state and hashes are written first.
+
+    Args:
+        config: of the run.
+        monitor: who watches.
+        lengthens: whether more rounds than the directory's plan has are taken as more rounds of the same run.
 
     Raises:
         ConfigError: for a config that makes no sense, or that the world's tasks cannot carry to the end.
@@ -35,15 +41,20 @@ def assemble(config: Config, monitor: Monitor | None = None) -> Run:
     check(config)
     root = Path(config.run_dir)
     plan = plan_of(config)
+    longer = recognised(root, plan) if lengthens else None
+    claimed = plan if longer is None else {**plan, "rounds": longer.before}
     if PLAN.exists(root):
-        claim(root, plan, {})
+        claim(root, claimed, {})
     draft = draft_of(config)
     environment = environment_of(config)
     check_sizes(config, {split: len(environment.tasks(split)) for split in SPLITS}, draft)
     run = bench(config, root, monitor, environment)
     facts = facts_of(run.learner, run.environment, run.proposer)
-    claim(root, plan, facts)
+    claim(root, claimed, facts)
     check_provenance(root, facts)
+    if longer is not None:
+        run.monitor.say(standing(root, plan))
+        lengthen(root, longer, facts)
     if config.tracking.name == "wandb":
         tracked = config.tracking
         mirror = WandbMirror(root, tracked.project, tracked.mode, flatten(config), tracked.group)
