@@ -10,6 +10,9 @@ GOLDEN = Path(__file__).parent / "golden"
 # Generated worlds are kept between test runs, but beside the checkout and not among the user's own files.
 os.environ.setdefault("INTRASKILL_CACHE", str(Path(__file__).parents[1] / ".pytest_cache" / "worlds"))
 
+# Output has the width of a pipe unless a test says otherwise; readline, which pytest loads, sets COLUMNS for workers.
+os.environ.pop("COLUMNS", None)
+
 
 @pytest.fixture
 def golden() -> Callable[[str, str], None]:

@@ -274,7 +274,7 @@ def test_a_draft_that_leaks_is_refused_before_its_first_rollout(capsys, tmp_path
     status, _, err = said(capsys, *words)
     assert status == 2 and err.count("\n") == 1
     assert "SkillFormatError" in err and "for 1: chunk 'Read', task_id: 'test-0003'" in err
-    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["plan.json"]
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [".lock", "plan.json"]
 
 
 def test_what_a_person_writes_is_kept_and_named_with_place_rule_and_remedy(capsys, tmp_path):
