@@ -21,7 +21,7 @@ ORDER = (
 )
 HEAVY = [
     *("torch", "transformers", "peft", "trl", "accelerate", "tokenizers"),
-    *("statsmodels", "scipy", "pandas", "wandb", "matplotlib", "httpx"),
+    *("statsmodels", "scipy", "pandas", "wandb", "tensorboardX", "matplotlib", "httpx"),
 ]
 FORBIDDEN_NAMES = {"utils", "util", "common", "helpers", "helper", "base", "misc", "core", "manager"}
 MAX_ROOT_MODULES = 6

@@ -237,6 +237,20 @@ def test_validate_runs_the_gate_alone_and_leaves_the_run_alone(capsys, finished)
     assert (finished / "round_001" / "DONE").read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    "command", [["validate", "--tasks", "40"], ["eval", "--mode", "skill-augmented"]], ids=" ".join
+)
+def test_a_skill_file_with_answers_is_refused_and_one_that_looks_odd_is_said(capsys, finished, tmp_path, command):
+    leaking, odd = tmp_path / "leaking.md", tmp_path / "odd.md"
+    leaking.write_text("### Short cut\n\nOpen planted-test-0003 and buy it.\n", encoding="utf-8")
+    odd.write_text("### See also\n\nRead https://example.org/shopping before you search.\n", encoding="utf-8")
+    words = [*command, "--ckpt", str(finished), "--out", str(tmp_path / "out")]
+    status, out, err = said(capsys, *words, "--skill", str(leaking))
+    assert (status, out) == (2, "") and f"leak filter refuses --skill {leaking} for" in err and "take them out" in err
+    status, out, err = said(capsys, *words, "--skill", str(odd))
+    assert status == 0 and f"--skill {odd}: " in err + out
+
+
 def test_a_skill_is_shown_as_it_stands(capsys, finished):
     status, out, _ = said(capsys, "skill", "show", str(finished))
     assert status == 0 and out == (finished / "round_002" / "skill.md").read_text()

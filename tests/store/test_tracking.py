@@ -1,12 +1,15 @@
-"""wandb mirrors metrics offline, for real: no account, no network."""
+"""wandb mirrors metrics offline, for real: no account, no network. TensorBoard's own reader reads its files."""
 
+import signal
+import sys
 import time
 
 import pytest
 from planted_runs import planted_config
+from rounds.test_resume import run_until
 
 import intraskill.rounds.loop
-from intraskill.method.errors import ArtifactError
+from intraskill.method.errors import ArtifactError, ConfigError
 from intraskill.report.summary import summarise
 from intraskill.rounds.loop import run
 from intraskill.store.metrics import Metrics
@@ -72,3 +75,51 @@ def test_half_a_line_of_a_killed_process_is_no_row_and_a_broken_whole_line_is_on
         stream.write("\n")
     with pytest.raises(ArtifactError, match=r"metrics.jsonl, line 2, is not valid JSON .*; remove that line"):
         metrics.rows()
+
+
+def scalars(root):
+    """Return what TensorBoard itself shows of a run: by name, (step, value) in order."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(root / "tensorboard"), size_guidance={"scalars": 0})
+    events.Reload()
+    return {tag: [(event.step, event.value) for event in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
+
+
+def watched_config(run_dir):
+    config = planted_config(run_dir)
+    config.final.tasks, config.tracking.name = 0, "tensorboard"
+    return config
+
+
+def test_tensorboard_shows_each_number_once_over_the_training_steps(tmp_path):
+    root = run(watched_config(tmp_path / "run"))
+    shown = scalars(root)
+    assert [step for step, _ in shown["train/reward"]] == list(range(1, 9))
+    assert [step for step, _ in shown["gate/r_free"]] == [0, 4, 8]
+    rows = [row for row in Metrics(root / "metrics.jsonl").rows() if row["stage"] == "train"]
+    assert [value for _, value in shown["train/reward"]] == pytest.approx([row["train/reward"] for row in rows])
+    rounds = summarise(root)["rounds"]
+    assert [value for _, value in shown["gate/gap"]] == pytest.approx([row["gap"]["mean"] for row in rounds])
+    assert not [name for name in shown if name.startswith("eval/")]
+    titles = {chunk["title"].replace(" ", "_") for chunk in rounds[-1]["chunks"]}  # TensorBoard's names have no blanks
+    assert {f"chunk/{title}/beta" for title in titles} <= set(shown)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.55, 0.8, 0.95])
+def test_after_a_kill_tensorboard_shows_what_an_undisturbed_run_shows(tmp_path, share):
+    whole, killed = watched_config(tmp_path / "whole" / "run"), watched_config(tmp_path / "run")
+    assert run_until(whole, 0) == 0
+    syncs = int((tmp_path / "whole" / "run" / ".syncs").read_text())
+    assert run_until(killed, round(syncs * share)) == -signal.SIGKILL
+    assert run_until(killed, 0) == 0
+    expected, got = scalars(tmp_path / "whole" / "run"), scalars(tmp_path / "run")
+    timeless = {name for name in expected if not name.endswith(("_s", "_per_s"))}
+    assert timeless <= set(got)
+    assert [name for name in sorted(timeless) if sorted(got[name]) != sorted(expected[name])] == []
+
+
+def test_without_tensorboardx_nothing_begins(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    with pytest.raises(ConfigError, match=r"needs tensorboardX: pip install 'intraskill\[tensorboard\]'"):
+        run(watched_config(tmp_path / "run"))

@@ -45,6 +45,8 @@ def _eval(arguments: argparse.Namespace, overrides: list[str]) -> int:
     panel = {"mode": arguments.mode, "split": arguments.split, "repeats": arguments.repeats, "tasks": arguments.tasks}
     with monitor() as watcher:
         run = bench(config, root, watcher)
+        if arguments.skill and skill is not None:
+            run.screened(skill, f"--skill {arguments.skill}")
         verdict = bound_pair.judge(claim, run, source.checkpoint, skill)
         evaluation, directory = evaluate.evaluate(run, source.checkpoint, skill=skill or evaluate.Skill(""), **panel)
     bound_pair.record(directory, verdict)

@@ -53,6 +53,8 @@ def _alone(arguments: argparse.Namespace, words: list[str]) -> int:
     make_directory(root)
     with monitor() as watcher:
         run = bench(config, root, watcher)
+        if arguments.skill:
+            run.screened(skill, f"--skill {arguments.skill}")
         report = validate(run, source, skill, bare=Path(arguments.bare) if arguments.bare else None)
     print_gate(report.validation, report.findings, report.directory, report.remarks, look_of(arguments))
     if arguments.ranking:

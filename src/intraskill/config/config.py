@@ -121,7 +121,7 @@ class FinalConfig:
 class TrackingConfig:
     """Where metrics go besides metrics.jsonl."""
 
-    name: str = option("none", "mirror", choices=("none", "wandb"))
+    name: str = option("none", "mirror", choices=("none", "wandb", "tensorboard"))
     mode: str = option("offline", "wandb mode", choices=("offline", "online", "disabled"))
     project: str = option("intraskill", "wandb project")
     group: str = option("", "wandb group, such as the name of an experiment over several seeds")

@@ -93,6 +93,7 @@ class GrpoConfig:
     checkpoint_activations: bool = option(False, "keep each layer's input only and recompute the rest backward")
     mismatch_cap: float = option(0.0, "cap of the trainer/engine importance weight per token; 0 = off", "[0, inf)")
     save_every_steps: int = option(10, "steps between two saved training states", "[1, inf)")
+    save_every_minutes: float = option(10.0, "longest time without a saved training state", "(0, inf)")
 
 
 _STRATEGIES = ("auto", "none", "ddp", "fsdp")

@@ -28,7 +28,7 @@ from intraskill.method.randomness import child_seed, shuffled, uniform
 from intraskill.method.rollouts import Episode, Group, GroupResult
 from intraskill.method.skill.skill import BARE, Skill
 from intraskill.method.tasks import Task
-from intraskill.rl.learner import load_newest, save_state
+from intraskill.rl.learner import SavePoints, load_newest, save_state
 from intraskill.store.artifacts import EDIT_LOG, EDITOR_SUMMARY, EDITOR_TRAINING, WORTH
 from intraskill.store.metrics import Monitor, log_spending
 from intraskill.store.records import from_json, to_json
@@ -88,6 +88,7 @@ def _train(run: EditorRun, directory: Path) -> None:
     log.keep(lines)
     run.metrics.rewind(0, "editor", first)
     run.monitor.stage(None, "editor", steps)
+    points = SavePoints(run.config.grpo.save_every_steps, run.config.grpo.save_every_minutes)
     for step in range(first, steps):
         began = time.perf_counter()
         scored = edit_step(run, passes, step)
@@ -100,7 +101,7 @@ def _train(run: EditorRun, directory: Path) -> None:
         note = reward_note([answer.reward for answer in answers if answer.reward is not None])
         run.monitor.advance(step + 1, tokens=sum(sum(answer.loss_mask) for answer in answers), note=note)
         passes = _follow(run, passes, scored, step)
-        if (step + 1) % run.config.grpo.save_every_steps == 0 and step + 1 < steps:
+        if step + 1 < steps and points.due(step + 1):
             save_state(run.learner, states, step + 1, {"lines": log.count(), "passes": _packed(passes)})
     with directory_written_whole(directory / "checkpoint") as aside:
         run.learner.save(aside)

@@ -1,6 +1,7 @@
 """The seam between the loop and whatever acts and learns, and its saved states between two commits."""
 
 import shutil
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -41,6 +42,28 @@ class Learner(Protocol):
 
 
 _PROGRESS = "progress.json"
+
+
+class SavePoints:
+    """When a training state is due: every so many steps, and when so many minutes have passed since the last one.
+
+    Where a step takes seconds the steps decide, where it takes half an hour the clock does; a save changes no number.
+
+    Args:
+        steps: steps between two states.
+        minutes: longest time without one.
+    """
+
+    def __init__(self, steps: int, minutes: float) -> None:
+        self._steps, self._seconds = steps, 60.0 * minutes
+        self._last = time.monotonic()
+
+    def due(self, done: int) -> bool:
+        """Return whether a state is due after ``done`` steps; if so the clock starts again."""
+        due = done % self._steps == 0 or time.monotonic() - self._last >= self._seconds
+        if due:
+            self._last = time.monotonic()
+        return due
 
 
 def save_state(learner: Learner, folder: Path, step: int, facts: Mapping[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from intraskill.config.config import Config, check
 from intraskill.environments.protocol import secrets_of
-from intraskill.method.errors import ConfigError, SkillFormatError, offenders
+from intraskill.method.errors import ConfigError
 from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.rollouts import Episode, GroupResult, Rollout
 from intraskill.method.skill.edits import pool
@@ -61,21 +61,8 @@ def first_rollouts(run: Run, directory: Path, draft: Skill) -> tuple[Rollout, ..
 
 
 def screened_draft(run: Run) -> Skill:
-    """Return the run's own draft: what would give an answer away is refused, what else looks odd is said.
-
-    Raises:
-        SkillFormatError: naming place, rule and span.
-    """
-    draft = draft_of(run.config, run.monitor.say)
-    refused, remarks = run.leak_filter.inspect_persons(draft)
-    if refused:
-        raise SkillFormatError(
-            f"the leak filter refuses coldstart.draft={run.config.coldstart.draft} for {offenders(refused)}; "
-            "these words give away a task or its answer: take them out and run the same command again"
-        )
-    for remark in remarks:
-        run.monitor.say(f"coldstart.draft={run.config.coldstart.draft}: {remark}")
-    return draft
+    """Return the run's own draft; see `Run.screened`."""
+    return run.screened(draft_of(run.config, run.monitor.say), f"coldstart.draft={run.config.coldstart.draft}")
 
 
 def run_cold_start(

@@ -6,11 +6,12 @@ from pathlib import Path
 
 from intraskill.config.config import Config
 from intraskill.environments.protocol import Environment, boundary, payment_of
-from intraskill.method.errors import ConfigError, SplitError, counted
+from intraskill.method.errors import ConfigError, SkillFormatError, SplitError, counted, offenders
 from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.randomness import shuffled
 from intraskill.method.rewards import Payment
 from intraskill.method.rollouts import Episode, Rollout
+from intraskill.method.skill.skill import Skill
 from intraskill.method.tasks import Split, Task
 from intraskill.proposers.trace2skill import Proposer
 from intraskill.rl.learner import Learner
@@ -27,7 +28,7 @@ class Run:
         environment: one task family.
         learner: policy and optimizer.
         proposer: reads rollouts and proposes; ``None`` when the config wants none.
-        leak filter: what no chunk may hold.
+        leak_filter: what no chunk may hold.
         metrics: the metric log.
         monitor: whoever watches.
     """
@@ -50,6 +51,26 @@ class Run:
         """Run episodes at the current weights, in order; one that pays what the environment may not is a fault."""
         payment = payment_of(self.environment)
         return tuple(_sound(rollout, payment) for rollout in self.learner.run(episodes))
+
+    def screened(self, skill: Skill, where: str) -> Skill:
+        """Return a person's skill: what would give an answer away is refused, what else looks odd is said.
+
+        Args:
+            skill: the person's.
+            where: the option that named it and its value, for the sentences.
+
+        Raises:
+            SkillFormatError: naming place, rule and span.
+        """
+        refused, remarks = self.leak_filter.inspect_persons(skill)
+        if refused:
+            raise SkillFormatError(
+                f"the leak filter refuses {where} for {offenders(refused)}; "
+                "these words give away a task or its answer: take them out and run the same command again"
+            )
+        for remark in remarks:
+            self.monitor.say(f"{where}: {remark}")
+        return skill
 
     def say_faults(self, where: str, faults: Sequence[str | None]) -> None:
         """Tell the monitor how many rollouts were set aside as faults, and the first; nothing where none was.

@@ -20,8 +20,9 @@ from intraskill.rounds.run import Run
 from intraskill.rounds.sizes import check_sizes, check_slots
 from intraskill.store.artifacts import METRICS, PLAN
 from intraskill.store.lengthening import lengthen, recognised, standing
-from intraskill.store.metrics import Metrics, Monitor, Silence
+from intraskill.store.metrics import Metrics, Mirror, Monitor, Silence
 from intraskill.store.provenance import about, check_provenance, claim, draft_of, plan_of
+from intraskill.store.tensorboard_mirror import TensorBoardMirror
 from intraskill.store.wandb_mirror import WandbMirror
 
 
@@ -55,11 +56,15 @@ def assemble(config: Config, monitor: Monitor | None = None, *, lengthens: bool 
     if longer is not None:
         run.monitor.say(standing(root, plan))
         lengthen(root, longer, facts)
-    if config.tracking.name == "wandb":
-        tracked = config.tracking
-        mirror = WandbMirror(root, tracked.project, tracked.mode, flatten(config), tracked.group)
-        run.metrics = Metrics(METRICS.path(root), mirror)
+    run.metrics = Metrics(METRICS.path(root), _mirror(config, root))
     return run
+
+
+def _mirror(config: Config, root: Path) -> Mirror | None:
+    tracking = config.tracking
+    if tracking.name == "wandb":
+        return WandbMirror(root, tracking.project, tracking.mode, flatten(config), tracking.group)
+    return TensorBoardMirror(root, flatten(config)) if tracking.name == "tensorboard" else None
 
 
 def bench(config: Config, root: Path, monitor: Monitor | None = None, environment: Environment | None = None) -> Run:

@@ -24,7 +24,7 @@ from intraskill.method.gate.intervals import reward_note, standard_error
 from intraskill.method.randomness import child_seed
 from intraskill.method.rollouts import Episode, Group, GroupResult
 from intraskill.method.skill.skill import BARE, Skill
-from intraskill.rl.learner import load_newest, save_state
+from intraskill.rl.learner import SavePoints, load_newest, save_state
 from intraskill.rounds.arms import rollout_row
 from intraskill.rounds.run import Run
 from intraskill.store.artifacts import TRAINING, TRAINING_PLAN
@@ -91,6 +91,7 @@ def _train_steps(run: Run, directory: Path, round_index: int, groups: Sequence[G
     by_step: dict[int, list[Group]] = {}
     for group in groups:
         by_step.setdefault(group.step, []).append(group)
+    points = SavePoints(run.config.grpo.save_every_steps, run.config.grpo.save_every_minutes)
     for step in range(first, steps):
         began = time.perf_counter()
         results = run_step(run, by_step[step], skill)
@@ -118,7 +119,7 @@ def _train_steps(run: Run, directory: Path, round_index: int, groups: Sequence[G
         run.metrics.log(round_index, "train", step, values)
         note = reward_note([reward for result in results for reward in result.rewards])
         run.monitor.advance(step + 1, tokens=values["train/sampled_tokens"], note=note)
-        if (step + 1) % run.config.grpo.save_every_steps == 0 and step + 1 < steps:
+        if step + 1 < steps and points.due(step + 1):
             save_state(run.learner, states, step + 1, {"lines": log.count()})
     with directory_written_whole(directory / "checkpoint") as aside:
         run.learner.save(aside)

@@ -1,4 +1,4 @@
-"""Metrics: ``metrics.jsonl`` always, and an optional mirror in wandb.
+"""Metrics: ``metrics.jsonl`` always, and an optional mirror in wandb or TensorBoard.
 
 One line per step or stage: ``round``, ``stage``, ``step``, then keys ``area/quantity[_unit]``. Only keys that end in
 ``_s`` or ``_per_s`` hold wall-clock time; everything else is the same bytes after a kill and a resume.

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from intraskill.store.run_directory import read_text, write_text
+from intraskill.store.tracked import gate_numbers, numbers_of, step_of
 
 _ID = ".wandb-id"
 _STEP = "global_step"
@@ -14,9 +15,8 @@ _STEP = "global_step"
 class WandbMirror:
     """Mirror into a wandb run.
 
-    Names are ``train/…`` for training, ``<stage>/…`` for every other stage, such as ``bare/reward``, ``gate/r_free``,
-    ``gate/r_pair`` and ``gate/gap`` with their ends, and ``chunk/<title>/beta``. All stand over ``global_step``, the
-    training steps since the start. Each round's skill is a version of the artifact ``skill-<run id>``.
+    All names of `intraskill.store.tracked` stand over ``global_step``, the training steps since the start. Each round's
+    skill is a version of the artifact ``skill-<run id>``.
 
     Args:
         directory: the run directory; wandb keeps its files there, and the run's id.
@@ -49,26 +49,13 @@ class WandbMirror:
 
     def log(self, row: Mapping[str, Any]) -> None:
         """Take one line; its numbers only."""
-        stage, trained = str(row["stage"]), row["stage"] == "train"
-        at = self._at(int(row["round"]), int(row["step"]) + 1 if trained else None)
-        numbers = {key: value for key, value in row.items() if "/" in key and isinstance(value, int | float)}
-        named = numbers if trained else {key.replace("eval/", f"{stage}/", 1): value for key, value in numbers.items()}
-        self._run.log({_STEP: at, **named})
+        self._run.log({_STEP: step_of(row, self._steps), **numbers_of(row)})
 
     def finish_round(self, row: Mapping[str, Any], skill: Path) -> None:
         """Take what a gate measured, and the skill that its round committed."""
         import wandb
 
-        values: dict[str, float] = {}
-        for name, key in (("r_free", "r_free_interval"), ("r_pair", "r_pair_interval"), ("gap", "gap")):
-            interval = row.get(key) or {}
-            values |= {f"gate/{name}": interval["mean"]} if interval else {}
-            values |= {f"gate/{name}_{end}": interval[end] for end in ("low", "high") if interval}
-        for chunk in row["chunks"]:
-            title = chunk["title"].replace("/", " ")
-            numbers = {name: chunk.get(name) for name in ("beta", "se", "exposure")}
-            values |= {f"chunk/{title}/{name}": value for name, value in numbers.items() if value is not None}
-        self._run.log({_STEP: self._at(int(row["round"]), None), **values})
+        self._run.log({_STEP: step_of(row, self._steps), **gate_numbers(row)})
         document = wandb.Artifact(f"skill-{self._run.id}", type="skill", metadata={"round": row["round"]})
         document.add_file(str(skill), name="skill.md")
         self._run.log_artifact(document, aliases=[f"round-{row['round']}"])
@@ -76,7 +63,3 @@ class WandbMirror:
     def close(self) -> None:
         """Finish the wandb run."""
         self._run.finish()
-
-    def _at(self, round_index: int, step: int | None) -> int:
-        """Return the training steps so far: round 0 has none, and a gate stands at the end of its round's."""
-        return max(0, round_index - 1) * self._steps + (step if step is not None else self._steps * (round_index > 0))
