@@ -1,6 +1,6 @@
 """When co-evolution helps: method and controls where success is common and where it is rare; resumable.
 
-    python scripts/regimes.py [--settings easy hard] [--seeds 0 1 2 3 4] [--arms plain_grpo method …] [--runs runs/regimes]
+    python scripts/regimes.py [--settings easy hard] [--seeds 0 1 2 3 4] [--arms plain_grpo …] [--runs runs/regimes]
 
 A cell is a setting, an arm and a seed. Every seed has its own world, the same for all arms. A finished cell is not run
 again, an interrupted one continues. `plain_grpo_all` spends every rollout that the method spent in the same setting and
@@ -25,6 +25,13 @@ ARMS: dict[str, list[str]] = {
     "plain_grpo": ["+exp=plain_grpo"],
     "method": ["+exp=quickstart"],
     "plain_grpo_all": ["+exp=plain_grpo"],
+    "signal": [
+        "+exp=quickstart",
+        "curriculum.controller=signal",
+        "curriculum.skill_free_prob=0.5",
+        "curriculum.q_ceiling=0.95",
+        "curriculum.q_max_change=0.5",
+    ],
 }
 Row = dict[str, Any]
 

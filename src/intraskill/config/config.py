@@ -44,11 +44,14 @@ class CurriculumConfig:
     """Two-level curriculum (method §8)."""
 
     assisted: bool = option(True, "false: no group ever sees the skill, which is plain GRPO")
-    controller: str = option("fixed", "what moves q between rounds", choices=("fixed", "gap"))
+    controller: str = option("fixed", "what moves q between rounds", choices=("fixed", "gap", "signal"))
     skill_free_prob: float = option(0.20, "q_0, probability that a whole group sees no skill", "(0, 1)")
-    q_floor: float = option(0.10, "least q of the gap controller", "(0, 1)")
-    q_ceiling: float = option(0.60, "largest q of the gap controller", "(0, 1)")
+    q_floor: float = option(0.10, "least q of a controller that moves it", "(0, 1)")
+    q_ceiling: float = option(0.60, "largest q of a controller that moves it", "(0, 1)")
     q_max_change: float = option(0.10, "largest change of q per round", "(0, 1)")
+    q_enough: float = option(
+        0.5, "signal controller: bare groups' signal, share of the assisted groups', at which q is largest", "(0, 1]"
+    )
     rho_min: float = option(0.20, "least inclusion probability of an active chunk", "(0, 1)")
     rho_max: float = option(0.90, "largest inclusion probability of an active chunk", "(0, 1)")
     saturation: float = option(0.15, "contribution, share of the reward range, at which ρ reaches rho_max", "(0, inf)")
@@ -215,9 +218,10 @@ def _contradictions(config: Config) -> Iterator[tuple[bool, str]]:
     low, high = curriculum.rho_min, curriculum.rho_max
     yield (low > high, f"curriculum.rho_min={low} exceeds curriculum.rho_max={high}")
     yield (
-        not curriculum.q_floor <= curriculum.skill_free_prob <= curriculum.q_ceiling and curriculum.controller == "gap",
+        curriculum.controller != "fixed"
+        and not curriculum.q_floor <= curriculum.skill_free_prob <= curriculum.q_ceiling,
         f"curriculum.skill_free_prob={curriculum.skill_free_prob} must lie in [q_floor, q_ceiling] = "
-        f"[{curriculum.q_floor}, {curriculum.q_ceiling}] for the gap controller",
+        f"[{curriculum.q_floor}, {curriculum.q_ceiling}] for curriculum.controller={curriculum.controller}",
     )
     yield (
         triage.min_valid > triage.reruns,

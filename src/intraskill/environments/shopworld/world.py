@@ -101,7 +101,6 @@ class ShopWorld(Shop):
         language: ``en`` or ``zh`` (the market), or ``plain``: one-word attributes, without ``paper``, which the shipped
             tiny policy reads.
         page_size: results per page.
-        max_results: results per query.
         renderer: ``structured`` or ``sep``.
         reward: ``shopsimulator`` or ``webshop``.
         min_rules: train tasks that need fewer of the useful rules at once are left out, and those that no rules win;
@@ -117,12 +116,11 @@ class ShopWorld(Shop):
         seed: int = 0,
         language: str = "en",
         page_size: int = 20,
-        max_results: int = 150,
         renderer: str = "structured",
         reward: str = "shopsimulator",
         min_rules: int = 0,
     ) -> None:
-        settings = Settings(page_size, max_results, renderer, language, reward)
+        settings = Settings(page_size, renderer=renderer, language=language, reward=reward)
         catalogue, tasks, index = load_or_build((language, preset, seed), lambda: _generate(language, preset, seed))
         super().__init__(catalogue, _hard_enough(tasks, min_rules, language), settings, index)
 

@@ -87,12 +87,21 @@ def gap_q(
     Raises:
         ConfigError: for bounds outside 0 < floor ≤ ceiling < 1 or a slew limit that is not positive.
     """
+    alone, assisted = max(r_free, 0.0), max(gap, 0.0)
+    share = alone / (alone + assisted) if alone > 0.0 else 0.0
+    target = floor + (ceiling - floor) * share
+    return moved_q(previous, target, floor=floor, ceiling=ceiling, max_change=max_change)
+
+
+def moved_q(previous: float, target: float, *, floor: float, ceiling: float, max_change: float) -> float:
+    """Return q moved towards a target by at most ``max_change``, within [floor, ceiling].
+
+    Raises:
+        ConfigError: for bounds outside 0 < floor ≤ ceiling < 1 or a slew limit that is not positive.
+    """
     if not 0.0 < floor <= ceiling < 1.0:
         raise ConfigError(f"skill_free_prob needs 0 < floor ≤ ceiling < 1, got floor {floor}, ceiling {ceiling}")
     if not max_change > 0.0:
         raise ConfigError(f"max_change must be positive, got {max_change}")
-    alone, assisted = max(r_free, 0.0), max(gap, 0.0)
-    share = alone / (alone + assisted) if alone > 0.0 else 0.0
-    target = floor + (ceiling - floor) * share
     moved = min(max(target, previous - max_change), previous + max_change)
     return min(max(moved, floor), ceiling)
