@@ -8,6 +8,7 @@ import pytest
 
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.lessons import MECHANISMS, USEFUL, lesson_chunk, phrasings
+from intraskill.environments.shopworld.plain.difficulty import play
 from intraskill.environments.shopworld.search import FIELD_WEIGHTS, K1, B, SearchIndex, _fields, tokenize
 from intraskill.method.errors import SplitError
 from intraskill.method.tasks import SPLITS
