@@ -21,17 +21,20 @@ from csv_rows import write_csv
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
 SETTINGS = {"easy": ["env.options.min_rules=0"], "hard": ["env.options.min_rules=3"]}
+SIGNAL = [
+    "+exp=quickstart",
+    "coldstart.repeats=4",
+    "curriculum.controller=signal",
+    "curriculum.skill_free_prob=0.5",
+    "curriculum.q_ceiling=0.95",
+    "curriculum.q_max_change=0.5",
+]
 ARMS: dict[str, list[str]] = {
     "plain_grpo": ["+exp=plain_grpo"],
     "method": ["+exp=quickstart"],
     "plain_grpo_all": ["+exp=plain_grpo"],
-    "signal": [
-        "+exp=quickstart",
-        "curriculum.controller=signal",
-        "curriculum.skill_free_prob=0.5",
-        "curriculum.q_ceiling=0.95",
-        "curriculum.q_max_change=0.5",
-    ],
+    "signal": SIGNAL,
+    "signal_lean": [*SIGNAL, "gate.tasks=128", "grpo.steps_per_round=23"],
 }
 Row = dict[str, Any]
 

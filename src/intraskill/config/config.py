@@ -35,6 +35,7 @@ class ColdStartConfig:
     """The first skill (method §4)."""
 
     tasks: int = option(64, "train tasks sampled with the initial policy; 0 = no Trace2Skill at the start", "[0, inf)")
+    repeats: int = option(1, "rollouts of each of these tasks", "[1, 1000]")
     max_drafts: int = option(16, "most chunks in the document that the first gate calibrates", "[0, 64]")
     draft: str | None = option(None, "skill file to start from (a path, or a file shipped in configs/); null = empty")
 
