@@ -1,6 +1,7 @@
 """When co-evolution helps: method and controls where success is common and where it is rare; resumable.
 
-    python scripts/regimes.py [--settings easy hard] [--seeds 0 1 2 3 4] [--arms plain_grpo …] [--runs runs/regimes]
+    python scripts/make_tiny_policy.py --unasked-rate 0.01 --out runs/policies/unasked_01    (setting never)
+    python scripts/regimes.py [--settings easy rare] [--seeds 0 1 2 3 4] [--arms plain_grpo …] [--runs runs/regimes]
 
 A cell is a setting, an arm and a seed. Every seed has its own world, the same for all arms. A finished cell is not run
 again, an interrupted one continues. `plain_grpo_all` spends every rollout that the method spent in the same setting and
@@ -20,21 +21,20 @@ from csv_rows import write_csv
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
-SETTINGS = {"easy": ["env.options.min_rules=0"], "hard": ["env.options.min_rules=3"]}
-SIGNAL = [
-    "+exp=quickstart",
-    "coldstart.repeats=4",
-    "curriculum.controller=signal",
-    "curriculum.skill_free_prob=0.5",
-    "curriculum.q_ceiling=0.95",
-    "curriculum.q_max_change=0.5",
-]
+RARE_POLICY = ROOT / "runs" / "policies" / "unasked_01"
+SETTINGS = {
+    "easy": ["env.options.min_rules=0"],
+    "rare": ["env.options.min_rules=3"],
+    "never": ["env.options.min_rules=3", f"policy.path={RARE_POLICY}"],
+}
+"""A bare success is common; needs three rules at once; needs three rules that the policy was hardly ever shown."""
 ARMS: dict[str, list[str]] = {
-    "plain_grpo": ["+exp=plain_grpo"],
-    "method": ["+exp=quickstart"],
-    "plain_grpo_all": ["+exp=plain_grpo"],
-    "signal": SIGNAL,
-    "signal_lean": [*SIGNAL, "gate.tasks=128", "grpo.steps_per_round=23"],
+    "plain_grpo": ["ablate=plain_grpo"],
+    "method": [],
+    "plain_grpo_all": ["ablate=plain_grpo"],
+    "signal": ["ablate=q_signal"],
+    "signal_lean": ["ablate=q_signal", "gate.tasks=128", "grpo.steps_per_round=23"],
+    "hint": ["ablate=hint_on_failure", "coldstart.repeats=4"],
 }
 Row = dict[str, Any]
 
@@ -42,7 +42,7 @@ Row = dict[str, Any]
 def main() -> None:
     """Run the cells that are missing, seed by seed, and write the rows of all that are finished."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=list(SETTINGS))
+    parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=["easy", "rare"])
     parser.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS))
     parser.add_argument("--seeds", nargs="+", type=int, default=list(range(5)))
     parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "regimes")
@@ -65,7 +65,15 @@ def run(runs: Path, setting: str, arm: str, seed: int) -> None:
     where = directory(runs, setting, arm, seed)
     if (where / "summary.json").exists():
         return
-    words = [*ARMS[arm], *SETTINGS[setting], f"seed={seed}", f"env.seed={seed}", "workers=1", f"run_dir={where}"]
+    words = [
+        "+exp=quickstart",
+        *ARMS[arm],
+        *SETTINGS[setting],
+        f"seed={seed}",
+        f"env.seed={seed}",
+        "workers=1",
+        f"run_dir={where}",
+    ]
     if arm == "plain_grpo_all":
         words.append(f"grpo.steps_per_round={steps_for_all(runs, setting, seed)}")
     where.parent.mkdir(parents=True, exist_ok=True)

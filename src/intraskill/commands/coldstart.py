@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from intraskill.commands import Verb, said
-from intraskill.config.overrides import compose, experiment_of, named_experiment
+from intraskill.config.overrides import compose, experiment_of, named
 from intraskill.method.errors import counted
 
 
@@ -29,8 +29,8 @@ def _draft(arguments: argparse.Namespace, overrides: list[str]) -> int:
     with monitor() as watcher:
         remarks = said(overrides, config, ["--trajectories"] if trajectories else [])
         skill, root = run_cold_start(config, trajectories, watcher, remarks=remarks)
-    named = named_experiment(overrides) or trajectories is not None
-    again = " ".join([*([] if named else [f"+exp={experiment_of(overrides)}"]), *overrides])
+    chosen = named(overrides, "exp") or trajectories is not None
+    again = " ".join([*([] if chosen else [f"+exp={experiment_of(overrides)}"]), *overrides])
     for name, count in EDITS.read(root).counts.items():
         sys.stdout.write(f"{count:6d} {name}\n")
     sys.stdout.write(

@@ -16,9 +16,9 @@ from intraskill.method.errors import ConfigError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from intraskill.method.gate.decision import DecisionRule
     from intraskill.method.gate.planning import GatePlan
     from intraskill.method.gate.power import GateDesign
+    from intraskill.method.gate.rules import DecisionRule
 
 TASKS = (400, 800, 1600, 3200)
 POLICIES = ("positive_topk", "probability", "fdr")

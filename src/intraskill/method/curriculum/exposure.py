@@ -61,6 +61,17 @@ def fixed_q(skill_free_prob: float) -> float:
     return skill_free_prob
 
 
+def linear_q(start: float, ceiling: float, *, round_index: int, rounds: int) -> float:
+    """Return q of the round after ``round_index``: ``start`` in round 1, ``ceiling`` in the last, equal steps between.
+
+    Raises:
+        ConfigError: outside 0 < start ≤ ceiling < 1.
+    """
+    if not 0.0 < start <= ceiling < 1.0:
+        raise ConfigError(f"a linear q needs 0 < start ≤ ceiling < 1, got start {start}, ceiling {ceiling}")
+    return start + (ceiling - start) * min(round_index / max(rounds - 1, 1), 1.0)
+
+
 def gap_q(
     previous: float,
     r_free: float,
