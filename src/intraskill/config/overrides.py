@@ -111,18 +111,26 @@ def override(base: Config, overrides: Sequence[str]) -> Config:
     Raises:
         ConfigError: for an unknown key, with a suggestion, or a value that does not fit.
     """
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
     if chosen := [word for word in overrides if _split(word)[0] in GROUPS]:
         raise ConfigError(f"{offenders(chosen)}: this configuration is chosen already; give single options, KEY=VALUE")
-    words = [_checked(word).lstrip("+") for word in overrides]
+    words, merged = [_checked(word) for word in overrides], OmegaConf.structured(base)
     try:
-        merged = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(base), OmegaConf.from_dotlist(words)))
-    except OmegaConfBaseException as error:
+        for word in OverridesParser.create().parse_overrides(words):
+            if word.is_sweep_override():
+                raise ConfigError(
+                    f"{word.input_line}: one value at a time; a command on a run that exists sweeps nothing"
+                )
+            OmegaConf.update(merged, word.key_or_group, word.value(), merge=False, force_add=word.is_force_add())
+        changed = OmegaConf.to_object(merged)
+    except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(_sentence(error)) from error
-    assert isinstance(merged, Config)
-    return check(merged)
+    assert isinstance(changed, Config)
+    return check(changed)
 
 
 def _sentence(error: BaseException) -> str:
