@@ -18,9 +18,9 @@ import numpy as np
 from csv_rows import write_csv
 from numpy.typing import NDArray
 
-from intraskill.method.gate.decision import DecisionRule, FdrRule, GateRule, ProbabilityRule
 from intraskill.method.gate.planning import outcomes
 from intraskill.method.gate.regression import factorize, least_squares
+from intraskill.method.gate.rules import DecisionRule, FdrRule, GateRule, ProbabilityRule
 from intraskill.method.randomness import child_seed
 
 OUT = Path(__file__).parents[1] / "docs" / "results" / "gate_error_rates.csv"

@@ -22,8 +22,9 @@ from gate_savings import ANCOVA, GOALS, MASKED, PAIRED, TASKS, WORLDS, history, 
 from gate_simulation import Fits, Laboratory, Model
 from gate_worlds import CHUNKS, Array, Layout, World, truths
 
-from intraskill.method.gate.decision import FdrRule, ProbabilityRule, discoveries, one_sided_p
+from intraskill.method.gate.judges import discoveries, one_sided_p
 from intraskill.method.gate.regression import Contributions
+from intraskill.method.gate.rules import FdrRule, ProbabilityRule
 from intraskill.method.gate.shrinkage import carry_over, shrink
 from intraskill.method.randomness import child_seed
 

@@ -19,11 +19,12 @@ import numpy as np
 from csv_rows import write_csv
 
 from intraskill.environments.planted import PlantedChunk, PlantedEdit, PlantedWorld
-from intraskill.method.gate.decision import DecisionRule, FdrRule, GateRule, ProbabilityRule, decide
+from intraskill.method.gate.decision import decide
 from intraskill.method.gate.designs import Masks, plan_masks
 from intraskill.method.gate.estimators import fit
 from intraskill.method.gate.pairs import Conditions, Scored, pair
 from intraskill.method.gate.regression import Contributions
+from intraskill.method.gate.rules import DecisionRule, FdrRule, GateRule, ProbabilityRule
 from intraskill.method.randomness import child_seed
 from intraskill.method.skill.edits import Edit, pool
 from intraskill.method.skill.skill import BARE

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.lessons import USEFUL
+from intraskill.environments.shopworld.plain.difficulty import play
 from intraskill.environments.shopworld.reward import REWARD_PARTS
 from intraskill.method.gate.intervals import mean_interval
-from intraskill.recipes.tiny_policy import shop
 
 OUT = Path(__file__).parents[1] / "docs" / "results" / "shop_baselines.csv"
 SHOPPERS = {
@@ -34,7 +34,7 @@ def main() -> None:
         rows = csv.writer(file)
         rows.writerow(["shopper", "tasks", *(f"{part}{end}" for part in REWARD_PARTS for end in ("", "_se"))])
         for name, rules in SHOPPERS.items():
-            played = [shop(world, task_id, rules)[1] for task_id in task_ids]
+            played = [play(world, task_id, rules)[1] for task_id in task_ids]
             found = [mean_interval([parts[part] for parts in played]) for part in REWARD_PARTS]
             rows.writerow([name, len(played), *(f"{v:.4f}" for one in found for v in (one.mean, one.se))])
             print(f"{name:42s} r_strict {found[0].mean:.3f} ± {found[0].se:.3f}, success {found[2].mean:.3f}")

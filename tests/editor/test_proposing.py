@@ -13,7 +13,7 @@ from intraskill.editor.evidence import EvidenceLimits
 from intraskill.editor.prompt import PromptSize
 from intraskill.editor.proposing import Editor, EditorProposer
 from intraskill.method.errors import EnvironmentFault
-from intraskill.method.gate.decision import Fate
+from intraskill.method.gate.rules import Fate
 from intraskill.method.leakage.filter import LeakFilter, Secrets
 from intraskill.method.skill.proposals import Ledger, Proposal
 from intraskill.method.skill.skill import Skill

@@ -14,11 +14,12 @@ from intraskill.environments.protocol import Environment
 from intraskill.method.curriculum.contexts import Curriculum, plan_groups
 from intraskill.method.curriculum.frontier import FrontierRule, Review, TriageRule, Verdict, find_frontier, triage
 from intraskill.method.errors import CheckpointError, ConfigError, SplitError
-from intraskill.method.gate.decision import GateRule, decide
+from intraskill.method.gate.decision import decide
 from intraskill.method.gate.designs import plan_masks
 from intraskill.method.gate.estimators import fit
 from intraskill.method.gate.pairs import Conditions, Scored, pair
 from intraskill.method.gate.regression import Contributions
+from intraskill.method.gate.rules import GateRule
 from intraskill.method.randomness import child_seed
 from intraskill.method.rollouts import Episode, GroupResult, Rollout
 from intraskill.method.skill.edits import Edit, pool

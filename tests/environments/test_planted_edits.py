@@ -9,9 +9,10 @@ from planted_runs import planted_config
 
 from intraskill.environments.planted import PlantedChunk, PlantedEdit, PlantedWorld
 from intraskill.method.errors import ConfigError
-from intraskill.method.gate.decision import Fate, GateRule, decide
+from intraskill.method.gate.decision import decide
 from intraskill.method.gate.designs import states
 from intraskill.method.gate.estimators import fit
+from intraskill.method.gate.rules import Fate, GateRule
 from intraskill.method.rollouts import Rollout
 from intraskill.method.skill.edits import slots
 from intraskill.method.skill.skill import BARE, Skill

@@ -8,10 +8,10 @@ import pytest
 
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.lessons import MECHANISMS, USEFUL, lesson_chunk, phrasings
+from intraskill.environments.shopworld.plain.difficulty import play
 from intraskill.environments.shopworld.search import FIELD_WEIGHTS, K1, B, SearchIndex, _fields, tokenize
 from intraskill.method.errors import SplitError
 from intraskill.method.tasks import SPLITS
-from intraskill.recipes.tiny_policy import shop
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +128,7 @@ def test_each_useful_rule_helps_and_the_harmful_one_hurts(small: ShopWorld) -> N
     ids = [task.id for task in small.tasks("train")][:300]
 
     def mean(rules: set[str]) -> float:
-        return float(np.mean([shop(small, task_id, rules)[1]["r_strict"] for task_id in ids]))
+        return float(np.mean([play(small, task_id, rules)[1]["r_strict"] for task_id in ids]))
 
     everything = mean(set(USEFUL))
     assert everything > 0.5 and mean(set()) < 0.05

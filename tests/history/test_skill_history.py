@@ -17,8 +17,9 @@ from intraskill.cli import main
 from intraskill.history.diff import diff_texts, diff_versions, word_diff
 from intraskill.history.history import Version, blame, last_measured, read_history
 from intraskill.method.errors import ArtifactError
-from intraskill.method.gate.decision import GateRule, decide
+from intraskill.method.gate.decision import decide
 from intraskill.method.gate.regression import Contributions
+from intraskill.method.gate.rules import GateRule
 from intraskill.method.skill.edits import Edit, pool
 from intraskill.method.skill.proposals import Ledger, Proposal
 from intraskill.method.skill.skill import Chunk, Skill, parse_skill

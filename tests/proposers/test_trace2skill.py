@@ -11,7 +11,7 @@ from intraskill.environments.protocol import secrets_of
 from intraskill.environments.shop_evidence.reader import ShopReader
 from intraskill.environments.shopworld import ShopWorld
 from intraskill.environments.shopworld.lessons import USEFUL, lesson_chunk, mechanism_of
-from intraskill.method.gate.decision import Fate
+from intraskill.method.gate.rules import Fate
 from intraskill.method.leakage.filter import LeakFilter, Secrets
 from intraskill.method.skill.edits import pool
 from intraskill.method.skill.proposals import Ledger, Proposal

@@ -8,8 +8,8 @@ from planted_runs import content, planted_config
 from rounds.test_resume import run_until
 
 from intraskill.environments.planted import PlantedWorld
-from intraskill.method.gate.decision import Fate
 from intraskill.method.gate.holding import hold
+from intraskill.method.gate.rules import Fate
 from intraskill.method.skill.edits import Edit
 from intraskill.method.skill.proposals import Ledger, Proposal
 from intraskill.report.screen import Look, print_blocks

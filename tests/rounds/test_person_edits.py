@@ -7,7 +7,7 @@ from planted_runs import planted_config
 
 from intraskill.environments.planted import PlantedWorld
 from intraskill.method.errors import ArtifactError
-from intraskill.method.gate.decision import Fate
+from intraskill.method.gate.rules import Fate
 from intraskill.method.skill.edits import changes
 from intraskill.method.skill.proposals import Ledger, Proposal
 from intraskill.method.skill.skill import Chunk, Skill, parse_skill

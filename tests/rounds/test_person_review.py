@@ -9,7 +9,7 @@ from planted_runs import content, planted_config
 
 from intraskill.cli import main
 from intraskill.method.errors import ConfigError, WaitsForPerson
-from intraskill.method.gate.decision import Fate
+from intraskill.method.gate.rules import Fate
 from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.skill.proposals import PERSON, Ledger, Proposal
 from intraskill.method.skill.skill import Chunk, Skill

@@ -16,10 +16,10 @@ from intraskill.environments.factories import imported
 from intraskill.method.curriculum.contexts import Curriculum
 from intraskill.method.curriculum.frontier import Review
 from intraskill.method.errors import ArtifactError, ConfigError
-from intraskill.method.gate.decision import Fate
 from intraskill.method.gate.intervals import Interval
 from intraskill.method.gate.pairs import Conditions, Scored
 from intraskill.method.gate.regression import Contributions
+from intraskill.method.gate.rules import Fate
 from intraskill.method.rollouts import Group, GroupResult, Rollout, Turn
 from intraskill.method.skill.edits import Edit
 from intraskill.method.skill.proposals import Ledger, Proposal

@@ -13,7 +13,7 @@ from intraskill.config.overrides import (
     OWN,
     OWN_EXPERIMENT,
     compose,
-    named_experiment,
+    named,
     override,
     own_words,
 )
@@ -47,15 +47,17 @@ def said(overrides: Sequence[str], config: Config, brought: Sequence[str] = ()) 
         config: what they were resolved to.
         brought: flags of the command that bring something of the user's own; then no experiment is taken.
     """
-    named, own = named_experiment(overrides), [*brought, *own_words(overrides)]
-    if named:
-        first = f"+exp={named}, as given"
+    experiment, own = named(overrides, "exp"), [*brought, *own_words(overrides)]
+    if experiment:
+        first = f"+exp={experiment}, as given"
     elif brought:
         first = f"no experiment, because of your {' and '.join(own)}"
     elif own:
         first = f"+exp={OWN_EXPERIMENT}, because of your {' and '.join(own)}; +exp={DEFAULT_EXPERIMENT} is the demo"
     else:
         first = f"+exp={DEFAULT_EXPERIMENT}, the demo, because nothing of yours is given: {', '.join(OWN)}"
+    if ablation := named(overrides, "ablate"):
+        first += f"; ablate={ablation}"
     world = ", ".join([config.env.name, *(f"{key}={value}" for key, value in config.env.options.items())])
     rollout, draft = config.rollout, config.coldstart.draft or "none"
     return first, (
@@ -85,8 +87,7 @@ def config_beside(root: Path | None, overrides: list[str]) -> Config:
         overrides: words of the command line.
     """
     if root is None:
-        named = named_experiment(overrides)
-        return compose(overrides if named else [f"+exp={OWN_EXPERIMENT}", *overrides])
+        return compose(overrides if named(overrides, "exp") else [f"+exp={OWN_EXPERIMENT}", *overrides])
     from intraskill.store.provenance import plan_record
 
     return override(unflatten(plan_record(root)["plan"]), overrides)

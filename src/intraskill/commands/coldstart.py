@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from intraskill.commands import Verb, said
-from intraskill.config.overrides import compose, experiment_of, named_experiment
+from intraskill.config.overrides import compose, experiment_of, named
 from intraskill.config.quoting import assignment, command
 from intraskill.method.errors import counted
 from intraskill.report.screen import say
@@ -30,8 +30,8 @@ def _draft(arguments: argparse.Namespace, overrides: list[str]) -> int:
     with monitor() as watcher:
         remarks = said(overrides, config, ["--trajectories"] if trajectories else [])
         skill, root = run_cold_start(config, trajectories, watcher, remarks=remarks)
-    named = named_experiment(overrides) or trajectories is not None
-    again = [*([] if named else [f"+exp={experiment_of(overrides)}"]), *overrides]
+    chosen = named(overrides, "exp") or trajectories is not None
+    again = [*([] if chosen else [f"+exp={experiment_of(overrides)}"]), *overrides]
     for name, count in EDITS.read(root).counts.items():
         say(f"{count:6d} {name}")
     say(f"{counted(len(skill.chunks), 'chunk')} in {DRAFT.path(root)}, every analysis in {ANALYSES.path(root)}")

@@ -14,9 +14,9 @@ from intraskill.report.screen import Prose, print_blocks, say_json
 from intraskill.report.sheet import Cell, Column, Sheet, number, sheet
 
 if TYPE_CHECKING:
-    from intraskill.method.gate.decision import DecisionRule
     from intraskill.method.gate.planning import GatePlan
     from intraskill.method.gate.power import GateDesign
+    from intraskill.method.gate.rules import DecisionRule
 
 TASKS = (400, 800, 1600, 3200)
 POLICIES = ("positive_topk", "probability", "fdr")

@@ -17,6 +17,7 @@ from intraskill.config.proposing import EditorConfig, ProposerConfig, contradict
 from intraskill.method.errors import ConfigError
 from intraskill.method.leakage.index import LeakLimits
 
+POLICIES = ("positive_topk", "probability", "fdr", "keep")
 ESTIMATORS = ("paired_ols", "paired_ols_intercept", "ancova", "masked_ols", "covariate")
 
 
@@ -35,6 +36,7 @@ class ColdStartConfig:
     """The first skill (method §4)."""
 
     tasks: int = option(64, "train tasks sampled with the initial policy; 0 = no Trace2Skill at the start", "[0, inf)")
+    repeats: int = option(1, "rollouts of each of these tasks", "[1, 1000]")
     max_drafts: int = option(16, "most chunks in the document that the first gate calibrates", "[0, 64]")
     draft: str | None = option(None, "skill file to start from (a path, or a file shipped in configs/); null = empty")
 
@@ -44,11 +46,17 @@ class CurriculumConfig:
     """Two-level curriculum (method §8)."""
 
     assisted: bool = option(True, "false: no group ever sees the skill, which is plain GRPO")
-    controller: str = option("fixed", "what moves q between rounds", choices=("fixed", "gap"))
+    controller: str = option("fixed", "what moves q between rounds", choices=("fixed", "linear", "gap", "signal"))
     skill_free_prob: float = option(0.20, "q_0, probability that a whole group sees no skill", "(0, 1)")
-    q_floor: float = option(0.10, "least q of the gap controller", "(0, 1)")
-    q_ceiling: float = option(0.60, "largest q of the gap controller", "(0, 1)")
+    q_floor: float = option(0.10, "least q of a controller that moves it", "(0, 1)")
+    q_ceiling: float = option(0.60, "largest q of a controller that moves it", "(0, 1)")
     q_max_change: float = option(0.10, "largest change of q per round", "(0, 1)")
+    hint_on_failure: bool = option(
+        False, "half of a step's groups practise bare, and the failed ones come again in their planned context"
+    )
+    q_enough: float = option(
+        0.5, "signal controller: bare groups' signal, share of the assisted groups', at which q is largest", "(0, 1]"
+    )
     rho_min: float = option(0.20, "least inclusion probability of an active chunk", "(0, 1)")
     rho_max: float = option(0.90, "largest inclusion probability of an active chunk", "(0, 1)")
     saturation: float = option(0.15, "contribution, share of the reward range, at which ρ reaches rho_max", "(0, inf)")
@@ -68,7 +76,9 @@ class FrontierConfig:
 class TriageConfig:
     """Re-runs of frontier tasks at the frozen checkpoint (method §6)."""
 
-    reruns: int = option(4, "full-skill and as many bare re-runs per task", "[1, 100]")
+    reruns: int = option(
+        4, "full-skill and as many bare re-runs per task; 0 = no triage, every frontier task is read", "[0, 100]"
+    )
     solved: float = option(1.0, "reward at which a re-run counts as a rescue, share of the reward range", "(0, 1]")
     min_valid: int = option(2, "re-runs without a fault needed for a verdict", "[1, 100]")
 
@@ -79,7 +89,7 @@ class GateConfig:
 
     estimator: str = option("paired_ols", "model of the contributions; paired_ols is always beside it", "", ESTIMATORS)
     design: str = option("bernoulli", "how the masks are drawn", choices=("bernoulli", "balanced", "mirrored"))
-    policy: str = option("positive_topk", "decision rule", choices=("positive_topk", "probability", "fdr"))
+    policy: str = option("positive_topk", "decision rule; keep: a control that takes every edit", "", POLICIES)
     top_k: int = option(10, "most active chunks, K", "[0, 64]")
     admit: float = option(0.8, "policy probability: P(α > 0) from which a chunk is admitted", "(0.5, 1)")
     retire: float = option(0.2, "policy probability: P(α > 0) down to which a chunk is dropped", "(0, 0.5)")
@@ -215,12 +225,13 @@ def _contradictions(config: Config) -> Iterator[tuple[bool, str]]:
     low, high = curriculum.rho_min, curriculum.rho_max
     yield (low > high, f"curriculum.rho_min={low} exceeds curriculum.rho_max={high}")
     yield (
-        not curriculum.q_floor <= curriculum.skill_free_prob <= curriculum.q_ceiling and curriculum.controller == "gap",
+        curriculum.controller != "fixed"
+        and not curriculum.q_floor <= curriculum.skill_free_prob <= curriculum.q_ceiling,
         f"curriculum.skill_free_prob={curriculum.skill_free_prob} must lie in [q_floor, q_ceiling] = "
-        f"[{curriculum.q_floor}, {curriculum.q_ceiling}] for the gap controller",
+        f"[{curriculum.q_floor}, {curriculum.q_ceiling}] for curriculum.controller={curriculum.controller}",
     )
     yield (
-        triage.min_valid > triage.reruns,
+        0 < triage.reruns < triage.min_valid,
         f"triage.min_valid={triage.min_valid} exceeds triage.reruns={triage.reruns}",
     )
     yield from contradictions(config.proposer)

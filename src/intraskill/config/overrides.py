@@ -1,4 +1,7 @@
-"""From words such as ``+exp=planted`` and ``grpo.lr=1e-4`` to a checked config; the only module that knows Hydra."""
+"""From words such as ``+exp=planted``, ``ablate=no_gate`` and ``grpo.lr=1e-4`` to a checked config.
+
+The only module that knows Hydra.
+"""
 
 from collections.abc import Sequence
 
@@ -11,6 +14,8 @@ from intraskill.method.errors import ConfigError, offenders
 
 MAPPINGS = ("env.options", "editor.options", "rollout.vllm.options", "policy.template_options")
 """Options that hold whatever a factory or an engine takes."""
+GROUPS = {"exp": "experiment", "ablate": "ablation"}
+"""Folders of configs/ from which a word takes a file, in the order in which they apply, and what a file is called."""
 DEFAULT_EXPERIMENT, OWN_EXPERIMENT = "quickstart", "own"
 OWN = ("env.name", "policy.path")
 """Whoever gives one of these brings a world or a model; the demo's draft, pages and limits are not meant for them."""
@@ -21,17 +26,22 @@ def experiment_of(overrides: Sequence[str]) -> str:
 
     It is the one that ``+exp=`` names; without it ``own`` where something of `OWN` is given, else the demo.
     """
-    return named_experiment(overrides) or (OWN_EXPERIMENT if own_words(overrides) else DEFAULT_EXPERIMENT)
+    return named(overrides, "exp") or (OWN_EXPERIMENT if own_words(overrides) else DEFAULT_EXPERIMENT)
 
 
-def named_experiment(overrides: Sequence[str]) -> str | None:
-    """Return the experiment that ``+exp=`` names, or ``None``."""
-    return dict(map(_split, overrides)).get("exp")
+def named(overrides: Sequence[str], key: str) -> str | None:
+    """Return the file of configs/ that ``+exp=`` or ``ablate=`` names, or ``None``; ``key`` is one of `GROUPS`."""
+    return dict(map(_split, overrides)).get(key)
 
 
 def own_words(overrides: Sequence[str]) -> list[str]:
     """Return the options of `OWN` that the words give."""
     return [key for key, _ in map(_split, overrides) if key in OWN]
+
+
+def _place(word: str) -> int:
+    """Return what comes first: the experiment, then what is taken out of it, then single options in their order."""
+    return list(GROUPS).index(key) if (key := _split(word)[0]) in GROUPS else len(GROUPS)
 
 
 def _split(word: str) -> tuple[str, str]:
@@ -52,10 +62,12 @@ def compose(overrides: Sequence[str], *, default: bool = True) -> Config:
             that was made for another world than the one that is given.
     """
     words = [_checked(word) for word in overrides]
-    if default and named_experiment(overrides) is None:
+    if default and named(overrides, "exp") is None:
         words = [f"+exp={experiment_of(overrides)}", *words]
-    composed = _composed(words)
-    experiment = named_experiment(overrides)
+    composed = _composed(sorted(words, key=_place))
+    if (ablation := named(words, "ablate")) and not any(_split(word)[0] == "run_dir" for word in words):
+        composed.run_dir += f"_{ablation}"
+    experiment = named(overrides, "exp")
     if experiment is not None and "env.name" in own_words(overrides):
         _refuse_other_world(experiment, composed)
     return check(composed)
@@ -100,16 +112,26 @@ def override(base: Config, overrides: Sequence[str]) -> Config:
     Raises:
         ConfigError: for an unknown key, with a suggestion, or a value that does not fit.
     """
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    words = [_checked(word).lstrip("+") for word in overrides]
+    if chosen := [word for word in overrides if _split(word)[0] in GROUPS]:
+        raise ConfigError(f"{offenders(chosen)}: this configuration is chosen already; give single options, KEY=VALUE")
+    words, merged = [_checked(word) for word in overrides], OmegaConf.structured(base)
     try:
-        merged = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(base), OmegaConf.from_dotlist(words)))
-    except OmegaConfBaseException as error:
+        for word in OverridesParser.create().parse_overrides(words):
+            if word.is_sweep_override():
+                raise ConfigError(
+                    f"{word.input_line}: one value at a time; a command on a run that exists sweeps nothing"
+                )
+            OmegaConf.update(merged, word.key_or_group, word.value(), merge=False, force_add=word.is_force_add())
+        changed = OmegaConf.to_object(merged)
+    except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(_sentence(error)) from error
-    assert isinstance(merged, Config)
-    return check(merged)
+    assert isinstance(changed, Config)
+    return check(changed)
 
 
 def _sentence(error: BaseException) -> str:
@@ -124,12 +146,11 @@ def _checked(word: str) -> str:
     if word.startswith("~"):
         raise ConfigError(f"{word}: ~ deletes a key, and no option can be deleted; write {word.lstrip('~')} to set it")
     key, value = _split(word)
-    if key == "exp":
-        experiments = sorted(path.stem for path in (CONFIGS / "exp").glob("*.yaml"))
-        if value not in experiments:
-            hint = nearest(value, experiments)
-            raise ConfigError(f"there is no experiment {value!r}{hint}; choose {', '.join(experiments)}")
-        return f"+exp={value}"
+    if key in GROUPS:
+        files = sorted(path.stem for path in (CONFIGS / key).glob("*.yaml"))
+        if value not in files:
+            raise ConfigError(f"there is no {GROUPS[key]} {value!r}{nearest(value, files)}; choose {', '.join(files)}")
+        return f"+{key}={value}"
     if key in MAPPINGS:
         raise ConfigError(f"{word}: give each option a word of its own, {key}.NAME=VALUE, such as {key}.seed=3")
     if key.startswith(tuple(f"{mapping}." for mapping in MAPPINGS)):

@@ -11,8 +11,9 @@ from pathlib import Path
 from intraskill.config.config import GateConfig
 from intraskill.config.quoting import command
 from intraskill.method.errors import ArtifactError, offenders
-from intraskill.method.gate.decision import Decision, Fate
+from intraskill.method.gate.decision import Decision
 from intraskill.method.gate.regression import Contributions
+from intraskill.method.gate.rules import Fate
 from intraskill.method.gate.simultaneous import sides
 from intraskill.method.skill.edits import Edit
 from intraskill.method.skill.proposals import PERSON, LedgerEntry

@@ -6,8 +6,7 @@ shopper when a chunk is negated, shuffled or meaningless.
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -17,10 +16,9 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from intraskill.environments.shopworld import ShopWorld
-from intraskill.environments.shopworld.plain.expert import RuleShopper
+from intraskill.environments.shopworld.plain.difficulty import play
 from intraskill.environments.shopworld.plain.generate import BRANDS, COLORS, DOMAINS
-from intraskill.environments.shopworld.session import PARAMETERS, SYSTEM
-from intraskill.environments.tool_calls import write_call
+from intraskill.environments.shopworld.session import SYSTEM
 from intraskill.method.gate.pairs import MAIN_PART
 from intraskill.method.randomness import child_seed, uniform
 from intraskill.method.rollouts import Episode
@@ -235,7 +233,7 @@ def ask(learner: Learner, world: ShopWorld, probe: Probe, tasks: Sequence[Task])
         skill = Skill("# Shopping skill", tuple(_chunk(rule, probe.form, draw) for rule in probe.shown))
         episodes.append(Episode(task, skill, frozenset(skill.ids), 0, child_seed(0, task.id)))
     rollouts = learner.run(episodes)
-    wanted = [shop(world, task.id, set(probe.obeyed)) for task in tasks]
+    wanted = [play(world, task.id, set(probe.obeyed)) for task in tasks]
     taken = [[turn.argument for turn in rollout.turns] for rollout in rollouts]
     return ProbeAnswer(
         same_episode=fmean(own == actions for own, (actions, _) in zip(taken, wanted, strict=True)),
@@ -244,20 +242,6 @@ def ask(learner: Learner, world: ShopWorld, probe: Probe, tasks: Sequence[Task])
         shopper_reward=fmean(parts[MAIN_PART] for _, parts in wanted),
         episodes=len(tasks),
     )
-
-
-def shop(world: ShopWorld, task_id: str, rules: AbstractSet[str]) -> tuple[list[str], Mapping[str, float]]:
-    """Return the scripted shopper's arguments and reward components on one task."""
-    session = world.open()
-    opening = session.reset(task_id)
-    shopper, state, arguments = RuleShopper(opening, rules), dict(opening.state), []
-    while True:
-        call = shopper.act(state)
-        arguments.append(call.argument)
-        outcome = session.step(write_call(call.name, PARAMETERS[call.name], call.argument))
-        if outcome.done:
-            return arguments, outcome.parts
-        state = dict(outcome.state)
 
 
 def _chunk(rule: str, form: str, draw: Draw) -> Chunk:

@@ -81,9 +81,13 @@ def plan(config: Config, sizes: Mapping[str, int] | None = None) -> Plan:
     gate_rollouts = None if pairs is None else (config.rounds + 1) * arms * pairs
     final_rollouts = None if reported is None else 4 * reported * final.repeats
     review = 2 * config.triage.reruns * frontier
-    rollouts = train + review + config.coldstart.tasks + (gate_rollouts or 0) + (final_rollouts or 0)
+    rollouts = train + review + _first_rollouts(config) + (gate_rollouts or 0) + (final_rollouts or 0)
     tokens = min(config.rollout.max_turns * config.rollout.max_new_tokens, config.rollout.max_context)
     return Plan(groups, train, review, pairs, gate_rollouts, final_rollouts, rollouts * tokens)
+
+
+def _first_rollouts(config: Config) -> int:
+    return config.coldstart.tasks * config.coldstart.repeats
 
 
 def plan_table(config: Config) -> Sheet:
@@ -98,7 +102,7 @@ def plan_table(config: Config) -> Sheet:
     grpo, rollout = config.grpo, config.rollout
     rows = [
         ("rounds", config.rounds, f"× {counted(grpo.steps_per_round, 'step')}, after the cold start"),
-        ("cold start", config.coldstart.tasks, f"rollouts, at most {counted(config.coldstart.max_drafts, 'draft')}"),
+        ("cold start", _first_rollouts(config), f"rollouts, at most {counted(config.coldstart.max_drafts, 'draft')}"),
         ("groups per step", found.groups_per_step, f"{grpo.groups_per_step} used, {grpo.reserve_groups} in reserve"),
         ("training", found.train_rollouts, f"rollouts, {grpo.group_size} per group"),
         ("review", found.review_rollouts, f"rollouts at most, 2 × {config.triage.reruns} per frontier task"),

@@ -54,10 +54,9 @@ def first_rollouts(run: Run, directory: Path, draft: Skill) -> tuple[Rollout, ..
     """Sample the initial policy on train tasks without any skill, or read what was sampled before."""
     if not run.config.coldstart.tasks or run.proposer is None:
         return ()
-    tasks = run.tasks("train", run.config.coldstart.tasks)
-    return run_arm(
-        run, COLD_START.path(directory), 0, plan_arm(run.config.seed, tasks, draft, BARE, address=("cold_start",))
-    )
+    tasks, repeats = run.tasks("train", run.config.coldstart.tasks), run.config.coldstart.repeats
+    episodes = plan_arm(run.config.seed, tasks, draft, BARE, address=("cold_start",), repeats=repeats)
+    return run_arm(run, COLD_START.path(directory), 0, episodes)
 
 
 def screened_draft(run: Run) -> Skill:

@@ -22,7 +22,7 @@ from intraskill.method.errors import (
     counted,
     offenders,
 )
-from intraskill.method.gate.decision import Fate
+from intraskill.method.gate.rules import Fate
 from intraskill.method.leakage.filter import LeakFilter
 from intraskill.method.skill.edits import Edit, changes, check_edits
 from intraskill.method.skill.likeness import alike, terms_of

@@ -10,8 +10,10 @@ from pathlib import Path
 
 from intraskill.config.config import Config, CurriculumConfig, check
 from intraskill.method.curriculum.contexts import Curriculum, bare_probability, visible_probability
-from intraskill.method.curriculum.exposure import ExposureRule, allocate_exposure, fixed_q, gap_q
+from intraskill.method.curriculum.exposure import ExposureRule, allocate_exposure, fixed_q, gap_q, linear_q
+from intraskill.method.curriculum.visibility import signal_of, signal_q
 from intraskill.method.errors import counted
+from intraskill.method.rollouts import GroupResult
 from intraskill.method.skill.edits import pool
 from intraskill.method.skill.proposals import Ledger
 from intraskill.method.skill.skill import ChunkId, Skill
@@ -26,7 +28,7 @@ from intraskill.rounds.human_review import reviewed, say_unread, verify_round, w
 from intraskill.rounds.review import propose, record_fates, review_frontier
 from intraskill.rounds.run import Run
 from intraskill.rounds.setup import assemble
-from intraskill.rounds.training import plan_training, train
+from intraskill.rounds.training import plan_training, rescored, train
 from intraskill.store.artifacts import CURRICULUM, LEDGER, ROUND, SKILL
 from intraskill.store.contents import EditCounts, FrontierCounts, RoundRow
 from intraskill.store.metrics import Monitor
@@ -117,7 +119,7 @@ def run_round(run: Run, state: State, round_index: int) -> State:
     decision = validation.decision
     ledger = record_fates(Memory(ledger, round_index), proposals, decision, state.skill)
     curriculum = Curriculum(
-        _next_q(run.config.curriculum, state.curriculum, validation),
+        _next_q(run, state, round_index, validation, results),
         _exposure(run.config.curriculum, validation, state.curriculum.exposure),
     )
     refused = 0 if validation.assessment.no_information else len(decision.refused)
@@ -243,14 +245,17 @@ def _exposure(rule: CurriculumConfig, validation: Validation, previous: Mapping[
     return exposure | dict.fromkeys(validation.decision.held, rule.rho_min)
 
 
-def _next_q(rule: CurriculumConfig, previous: Curriculum, validation: Validation) -> float:
+def _next_q(
+    run: Run, previous: State, round_index: int, validation: Validation, results: Sequence[GroupResult]
+) -> float:
+    rule, q = run.config.curriculum, previous.curriculum.skill_free_prob
+    bounds = {"floor": rule.q_floor, "ceiling": rule.q_ceiling, "max_change": rule.q_max_change}
+    if rule.controller == "signal":
+        learned = [rescored(result, run.config.grpo.part) for result in results]
+        bare, assisted = signal_of(learned, bare=True), signal_of(learned, bare=False)
+        return signal_q(q, bare, assisted, enough=rule.q_enough, **bounds)
+    if rule.controller == "linear":
+        return linear_q(rule.skill_free_prob, rule.q_ceiling, round_index=round_index, rounds=run.config.rounds)
     if rule.controller == "fixed" or validation.gap is None:
         return fixed_q(rule.skill_free_prob)
-    return gap_q(
-        previous.skill_free_prob,
-        validation.r_free.mean,
-        validation.gap.mean,
-        floor=rule.q_floor,
-        ceiling=rule.q_ceiling,
-        max_change=rule.q_max_change,
-    )
+    return gap_q(q, validation.r_free.mean, validation.gap.mean, **bounds)

@@ -8,7 +8,8 @@ from pathlib import Path
 from intraskill.environments.protocol import is_solvable
 from intraskill.method.curriculum.frontier import Review, TriageRule, Verdict, find_frontier, triage
 from intraskill.method.errors import counted
-from intraskill.method.gate.decision import Decision, Fate
+from intraskill.method.gate.decision import Decision
+from intraskill.method.gate.rules import Fate
 from intraskill.method.randomness import shuffled
 from intraskill.method.rollouts import GroupResult, Rollout
 from intraskill.method.skill.proposals import Ledger, Proposal
@@ -32,6 +33,8 @@ def review_frontier(
     run: Run, directory: Path, round_index: int, results: Sequence[GroupResult], skill: Skill
 ) -> tuple[FrontierCounts, tuple[Rollout, ...]]:
     """Re-run every frontier task at the frozen checkpoint, with the full skill and bare, and judge it (method §6.2).
+
+    Without re-runs (``triage.reruns=0``, a control) every frontier task counts as a skill deficit.
 
     Returns:
         The frontier counts, and the rollouts that speak for proposals: those of skill-deficit tasks only.
@@ -66,7 +69,7 @@ def review_frontier(
     for task_id in chosen:
         solvable = is_solvable(run.environment, task_id)
         review = Review(task_id, _rewards(full, task_id), _rewards(bare, task_id), solvable)
-        verdicts[task_id] = triage(review, rule)
+        verdicts[task_id] = triage(review, rule) if again else Verdict.SKILL_DEFICIT
         judged.append(to_json(review) | {"verdict": verdicts[task_id].value})
     REVIEWS.write(directory, judged)
     deficits = {task_id for task_id, verdict in verdicts.items() if verdict is Verdict.SKILL_DEFICIT}

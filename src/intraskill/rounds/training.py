@@ -142,7 +142,10 @@ def run_step(run: Run, groups: Sequence[Group], skill: Skill) -> list[GroupResul
         NothingToLearnError: when no rollout at all was scored.
     """
     first = groups_run_per_step(run.config.grpo)
-    results = _run_groups(run, groups[:first], skill)
+    if run.config.curriculum.hint_on_failure:
+        results = _run_with_hints(run, groups[:first], skill)
+    else:
+        results = _run_groups(run, groups[:first], skill)
     reserve = list(groups[first:])
     lost = sum(result.faulted for result in results)
     while lost and reserve:
@@ -157,6 +160,25 @@ def run_step(run: Run, groups: Sequence[Group], skill: Skill) -> list[GroupResul
             "mend the environment and run the same command again"
         )
     return results
+
+
+def _run_with_hints(run: Run, groups: Sequence[Group], skill: Skill) -> list[GroupResult]:
+    """Run half of the groups bare, the failed ones of them again in their planned context, and further bare ones.
+
+    As many groups run as without hints: each that comes again takes the place of one at the end of the step.
+    """
+    half = math.ceil(len(groups) / 2)
+    bare = [_bare(group) for group in groups]
+    results = _run_groups(run, bare[:half], skill)
+    rule = frontier_rule(run.config.frontier)
+    failed = {result.group.task.id for result in results if in_frontier(result, rule)}
+    again = [group for group in groups[:half] if group.task.id in failed and group.visible][: len(groups) - half]
+    return results + _run_groups(run, again + bare[half : len(groups) - len(again)], skill)
+
+
+def _bare(group: Group) -> Group:
+    """Return the group without any chunk; as an attempt of its own it has an address of its own."""
+    return dataclasses.replace(group, id=f"{group.id}/bare", kind="skill_free", visible=BARE)
 
 
 def _run_groups(run: Run, groups: Sequence[Group], skill: Skill) -> list[GroupResult]:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from method_records import contributions, ids, skill
 
-from intraskill.method.curriculum.exposure import ExposureRule, allocate_exposure, fixed_q, gap_q
+from intraskill.method.curriculum.exposure import ExposureRule, allocate_exposure, fixed_q, gap_q, linear_q
 from intraskill.method.errors import ConfigError, EditError
 
 RULE = ExposureRule(floor=0.2, ceiling=0.9, saturation=0.1)
@@ -94,3 +94,12 @@ def test_q_follows_the_share_that_the_model_earns_alone() -> None:
     assert gap_q(0.2, 0.6, -0.1, **bounds) == pytest.approx(0.5)
     assert gap_q(0.2, 0.6, 0.2, floor=0.1, ceiling=0.5, max_change=0.05) == pytest.approx(0.25)
     assert gap_q(0.2, 0.6, 0.2, **bounds) != pytest.approx(0.25)
+
+
+def test_a_linear_q_goes_from_its_start_in_round_1_to_its_ceiling_in_the_last() -> None:
+    """The gate of round t sets q of round t + 1; after the last round q stays."""
+    planned = [linear_q(0.2, 0.8, round_index=t, rounds=4) for t in range(5)]
+    assert planned == pytest.approx([0.2, 0.4, 0.6, 0.8, 0.8])
+    assert linear_q(0.2, 0.8, round_index=1, rounds=1) == 0.8
+    with pytest.raises(ConfigError, match="0 < start ≤ ceiling < 1"):
+        linear_q(0.8, 0.2, round_index=1, rounds=4)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from method_records import contributions, edit, ids, skill, skills_with_edits
 
 from intraskill.method.errors import ConfigError, EditError
-from intraskill.method.gate.decision import Decision, DecisionRule, Fate, FdrRule, GateRule, ProbabilityRule, decide
+from intraskill.method.gate.decision import Decision, decide
+from intraskill.method.gate.rules import DecisionRule, Fate, FdrRule, GateRule, KeepRule, ProbabilityRule
 from intraskill.method.gate.shrinkage import Evidence
 from intraskill.method.skill.edits import Edit, pool, slots
 from intraskill.method.skill.skill import Skill
@@ -44,7 +45,7 @@ def judged(names: str, edits: list[Edit], beta: dict[str, float], rule: Decision
 
 
 @settings(max_examples=100, deadline=None)
-@given(cases(), st.sampled_from([0.01, 0.1]), st.sampled_from([GateRule, ProbabilityRule, FdrRule]))
+@given(cases(), st.sampled_from([0.01, 0.1]), st.sampled_from([GateRule, ProbabilityRule, FdrRule, KeepRule]))
 def test_under_every_rule_each_chunk_has_one_fate_and_no_slot_shows_two_sides(
     case: tuple[Skill, tuple[Edit, ...], dict[str, float], int], se: float, kind: type[DecisionRule]
 ) -> None:
@@ -353,3 +354,17 @@ def test_under_fdr_a_deletion_is_a_hypothesis_of_its_own_and_harm_must_be_a_disc
 def test_impossible_rules_are_refused(make: Callable[[], DecisionRule], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         make()
+
+
+def test_the_control_that_keeps_everything_takes_every_edit_whatever_was_measured() -> None:
+    edits = [edit("a", "A"), edit("b", ""), edit("", "N")]
+    got = judged("abc", edits, {"a": 0.2, "A": -0.2, "b": 0.2, "c": -0.1, "N": -0.3}, KeepRule(10))
+    assert sorted(got.kept) == sorted(ids("AcN"))
+    assert got.taken == tuple(edits) and not got.refused
+    assert "-0.2000 ± 0.0500, not used: everything is kept" in got.reasons.values()
+
+
+def test_the_control_that_keeps_everything_keeps_the_first_k_in_document_order() -> None:
+    got = judged("abc", [], {"a": -0.1, "b": 0.0, "c": 0.3}, KeepRule(2))
+    assert got.kept == ids("ab") and got.retired == ids("c")
+    assert got.fates[ids("c")[0]] is Fate.BUDGET_EXCLUDED

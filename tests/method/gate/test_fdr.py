@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import t
 from statsmodels.stats.multitest import multipletests
 
-from intraskill.method.gate.decision import discoveries, one_sided_p
+from intraskill.method.gate.judges import discoveries, one_sided_p
 from intraskill.method.gate.power import GateDesign, promised_covariance, standard_errors
 
 

@@ -10,7 +10,7 @@ from method_records import chunk, contributions, edit, pairs_of, skill, tasks
 from numpy.typing import NDArray
 
 from intraskill.method.errors import ConfigError, UnderpoweredError
-from intraskill.method.gate.decision import DecisionRule, FdrRule, GateRule, ProbabilityRule, decide
+from intraskill.method.gate.decision import decide
 from intraskill.method.gate.designs import Design, plan_masks
 from intraskill.method.gate.estimators import Estimator, fit
 from intraskill.method.gate.planning import (
@@ -32,6 +32,7 @@ from intraskill.method.gate.power import (
     visible,
 )
 from intraskill.method.gate.regression import Contributions
+from intraskill.method.gate.rules import DecisionRule, FdrRule, GateRule, ProbabilityRule
 from intraskill.method.skill.edits import Edit, pool
 from intraskill.method.skill.skill import Skill
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from method_records import chunk, ids
 
 from intraskill.method.errors import EditError
-from intraskill.method.gate.decision import Fate
+from intraskill.method.gate.rules import Fate
 from intraskill.method.skill.edits import Op
 from intraskill.method.skill.proposals import PERSON, Ledger, LedgerEntry, Proposal, merge_proposals
 from intraskill.method.skill.skill import Chunk

@@ -11,10 +11,10 @@ from statistics import fmean
 
 from intraskill.editor.domains.shop_worker import plain_shop
 from intraskill.environments.shopworld.lessons import HARMFUL, TAUGHT, USEFUL, USELESS, mechanism_of
+from intraskill.environments.shopworld.plain.difficulty import play
 from intraskill.method.randomness import shuffled
 from intraskill.method.skill.skill import Chunk, Skill
 from intraskill.recipes.demonstrations import Draw, draw_chunk, negated_chunk
-from intraskill.recipes.tiny_policy import shop
 
 PREAMBLE = "# Shopping skill"
 HARMFUL_RATE, USELESS_RATE = 0.5, 0.5
@@ -71,4 +71,4 @@ def shopper_reward(preset: str, world: int, tasks: Sequence[str], part: str, rul
         part: the reward component that counts.
         rules: what it obeys.
     """
-    return fmean(shop(plain_shop(preset, world), task, rules)[1][part] for task in tasks)
+    return fmean(play(plain_shop(preset, world), task, rules)[1][part] for task in tasks)

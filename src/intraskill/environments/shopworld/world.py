@@ -12,12 +12,14 @@ from intraskill.environments.shopworld import market, reward
 from intraskill.environments.shopworld.cache import load_or_build
 from intraskill.environments.shopworld.catalogue import Catalogue
 from intraskill.environments.shopworld.plain import generate as plain
+from intraskill.environments.shopworld.plain.difficulty import RULES_NEEDED, with_rules_needed
 from intraskill.environments.shopworld.proof import oracle_actions
 from intraskill.environments.shopworld.search import SearchIndex
 from intraskill.environments.shopworld.session import SYSTEM, ShopSession, shop_tools
 from intraskill.environments.shopworld.splits import MARKET_MOST, MARKET_SHARES, assign_splits
 from intraskill.environments.shopworld.stock import Settings, Stock
 from intraskill.environments.shopworld.task import ShopTask
+from intraskill.method.errors import ConfigError
 from intraskill.method.leakage.filter import Secrets
 from intraskill.method.leakage.rules import stated_amounts
 from intraskill.method.tasks import SPLITS
@@ -99,12 +101,13 @@ class ShopWorld(Shop):
         language: ``en`` or ``zh`` (the market), or ``plain``: one-word attributes, without ``paper``, which the shipped
             tiny policy reads.
         page_size: results per page.
-        max_results: results per query.
         renderer: ``structured`` or ``sep``.
         reward: ``shopsimulator`` or ``webshop``.
+        min_rules: train tasks that need fewer of the useful rules at once are left out, and those that no rules win;
+            0 keeps every train task. Held-out tasks stay as they are. ``plain`` only.
 
     Raises:
-        ConfigError: for an unknown name, or sizes below 1.
+        ConfigError: for an unknown name, sizes below 1, or ``min_rules`` that no train task needs.
     """
 
     def __init__(
@@ -113,18 +116,37 @@ class ShopWorld(Shop):
         seed: int = 0,
         language: str = "en",
         page_size: int = 20,
-        max_results: int = 150,
         renderer: str = "structured",
         reward: str = "shopsimulator",
+        min_rules: int = 0,
     ) -> None:
-        settings = Settings(page_size, max_results, renderer, language, reward)
+        settings = Settings(page_size, renderer=renderer, language=language, reward=reward)
         catalogue, tasks, index = load_or_build((language, preset, seed), lambda: _generate(language, preset, seed))
-        super().__init__(catalogue, tasks, settings, index)
+        super().__init__(catalogue, _hard_enough(tasks, min_rules, language), settings, index)
 
 
 def _generate(language: str, preset: str, seed: int) -> tuple[Catalogue, Sequence[ShopTask]]:
     if language == "plain":
         catalogue, tasks = plain.generate(preset, seed)
-        return catalogue, assign_splits(tasks, seed)
+        shop = Stock(catalogue, tasks, Settings(language=language))
+        return catalogue, assign_splits([with_rules_needed(shop, task) for task in tasks], seed)
     catalogue, tasks = market.generate(language, preset, seed)
     return catalogue, assign_splits(tasks, seed, MARKET_SHARES, MARKET_MOST)
+
+
+def _hard_enough(tasks: Sequence[ShopTask], min_rules: int, language: str) -> list[ShopTask]:
+    """Drop the train tasks that need fewer rules than ``min_rules`` at once, or something else than rules."""
+    if not min_rules:
+        return list(tasks)
+    if language != "plain":
+        raise ConfigError(
+            f"min_rules={min_rules} needs the scripted shopper of env.options.language=plain; in {language!r} nobody "
+            "has counted the rules of a task: leave it out, or set language=plain"
+        )
+    counts = {n: sum(t.split == "train" and t.features[RULES_NEEDED] == str(n) for t in tasks) for n in range(5)}
+    enough = {str(n) for n in counts if n >= min_rules}
+    kept = [task for task in tasks if task.split != "train" or task.features[RULES_NEEDED] in enough]
+    if not any(task.split == "train" for task in kept) or min_rules < 0:
+        listed = ", ".join(f"{n} rules: {count}" for n, count in counts.items())
+        raise ConfigError(f"min_rules={min_rules} leaves no train task of this world ({listed}); choose from 0 to 4")
+    return kept

@@ -61,6 +61,17 @@ def fixed_q(skill_free_prob: float) -> float:
     return skill_free_prob
 
 
+def linear_q(start: float, ceiling: float, *, round_index: int, rounds: int) -> float:
+    """Return q of the round after ``round_index``: ``start`` in round 1, ``ceiling`` in the last, equal steps between.
+
+    Raises:
+        ConfigError: outside 0 < start ≤ ceiling < 1.
+    """
+    if not 0.0 < start <= ceiling < 1.0:
+        raise ConfigError(f"a linear q needs 0 < start ≤ ceiling < 1, got start {start}, ceiling {ceiling}")
+    return start + (ceiling - start) * min(round_index / max(rounds - 1, 1), 1.0)
+
+
 def gap_q(
     previous: float,
     r_free: float,
@@ -87,12 +98,21 @@ def gap_q(
     Raises:
         ConfigError: for bounds outside 0 < floor ≤ ceiling < 1 or a slew limit that is not positive.
     """
+    alone, assisted = max(r_free, 0.0), max(gap, 0.0)
+    share = alone / (alone + assisted) if alone > 0.0 else 0.0
+    target = floor + (ceiling - floor) * share
+    return moved_q(previous, target, floor=floor, ceiling=ceiling, max_change=max_change)
+
+
+def moved_q(previous: float, target: float, *, floor: float, ceiling: float, max_change: float) -> float:
+    """Return q moved towards a target by at most ``max_change``, within [floor, ceiling].
+
+    Raises:
+        ConfigError: for bounds outside 0 < floor ≤ ceiling < 1 or a slew limit that is not positive.
+    """
     if not 0.0 < floor <= ceiling < 1.0:
         raise ConfigError(f"skill_free_prob needs 0 < floor ≤ ceiling < 1, got floor {floor}, ceiling {ceiling}")
     if not max_change > 0.0:
         raise ConfigError(f"max_change must be positive, got {max_change}")
-    alone, assisted = max(r_free, 0.0), max(gap, 0.0)
-    share = alone / (alone + assisted) if alone > 0.0 else 0.0
-    target = floor + (ceiling - floor) * share
     moved = min(max(target, previous - max_change), previous + max_change)
     return min(max(moved, floor), ceiling)

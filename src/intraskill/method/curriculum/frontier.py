@@ -16,8 +16,7 @@ from intraskill.method.skill.proposals import Proposal
 from intraskill.method.skill.skill import Skill
 
 FLAT = 1e-9
-"""Reward SD below which a group carries no signal."""
-"""Population standard deviation below which a group's rewards are equal."""
+"""Population standard deviation below which a group's rewards are equal: it carries no signal."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ alone.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from intraskill.method.gate.decision import Decision, Fate
+from intraskill.method.gate.decision import Decision
+from intraskill.method.gate.rules import Fate
 from intraskill.method.skill.edits import Edit, pool
 from intraskill.method.skill.skill import ChunkId, Skill
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from intraskill.method.errors import UnderpoweredError, counted
-from intraskill.method.gate.decision import DecisionRule, FdrRule, GateRule, ProbabilityRule, discoveries, one_sided_p
+from intraskill.method.gate.judges import discoveries, one_sided_p
 from intraskill.method.gate.power import (
     ENOUGH_TASKS,
     GateDesign,
@@ -19,6 +19,7 @@ from intraskill.method.gate.power import (
     standard_errors,
     tasks_for,
 )
+from intraskill.method.gate.rules import DecisionRule, FdrRule, GateRule, KeepRule, ProbabilityRule
 from intraskill.method.gate.shrinkage import SMALLEST_SE, Shrinkage
 from intraskill.method.randomness import child_seed
 
@@ -45,6 +46,9 @@ def outcomes(value_RJ: Vector, covariance_JJ: Vector, rule: DecisionRule, degree
     if isinstance(rule, FdrRule):
         p_RJ = one_sided_p(value_RJ, np.sqrt(np.diag(covariance_JJ)), degrees)
         passing_RJ = discoveries(p_RJ, rule.rate)
+    elif isinstance(rule, KeepRule):
+        passing_RJ = np.ones(value_RJ.shape, dtype=bool)
+        value_RJ = np.broadcast_to(-np.arange(value_RJ.shape[1], dtype=float), value_RJ.shape)
     else:
         passing_RJ = value_RJ > 0.0
     kept_RJ = _top(passing_RJ, passing_RJ, value_RJ, rule.top_k)
@@ -76,7 +80,12 @@ def _top(passing_RJ: Kept, first_RJ: Kept, rank_RJ: Vector, top_k: int) -> Kept:
     return np.asarray(passing_RJ & (place_RJ < top_k))
 
 
-RULES: Mapping[str, type[DecisionRule]] = {"positive_topk": GateRule, "probability": ProbabilityRule, "fdr": FdrRule}
+RULES: Mapping[str, type[DecisionRule]] = {
+    "positive_topk": GateRule,
+    "probability": ProbabilityRule,
+    "fdr": FdrRule,
+    "keep": KeepRule,
+}
 
 
 @dataclass(frozen=True, slots=True)

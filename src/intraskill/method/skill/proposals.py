@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from intraskill.method.errors import EditError
-from intraskill.method.gate.decision import Fate
+from intraskill.method.gate.rules import Fate
 from intraskill.method.leakage.text import fold
 from intraskill.method.randomness import content_hash
 from intraskill.method.skill.edits import Edit, Op

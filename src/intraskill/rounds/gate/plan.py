@@ -7,13 +7,13 @@ from typing import Any
 
 from intraskill.config.config import GateConfig
 from intraskill.method.errors import ArtifactError
-from intraskill.method.gate.decision import DecisionRule, FdrRule, GateRule, ProbabilityRule
 from intraskill.method.gate.designs import Design, Masks, plan_masks
 from intraskill.method.gate.diagnostics.placebo import placebo_chunks, with_placebos
 from intraskill.method.gate.diagnostics.slices import Slices, register_slices
 from intraskill.method.gate.estimators import history
 from intraskill.method.gate.power import PUBLISHED_SIGMA
 from intraskill.method.gate.regression import audit_masks
+from intraskill.method.gate.rules import DecisionRule, FdrRule, GateRule, KeepRule, ProbabilityRule
 from intraskill.method.gate.shrinkage import Evidence, carry_over
 from intraskill.method.randomness import child_seed
 from intraskill.method.rollouts import Episode
@@ -85,7 +85,9 @@ class GateFacts:
         gate = self.gate
         if gate.policy == "probability":
             return ProbabilityRule(gate.top_k, gate.admit, gate.retire, gate.carry_over)
-        return FdrRule(gate.top_k, gate.fdr) if gate.policy == "fdr" else GateRule(gate.top_k)
+        if gate.policy == "fdr":
+            return FdrRule(gate.top_k, gate.fdr)
+        return KeepRule(gate.top_k) if gate.policy == "keep" else GateRule(gate.top_k)
 
 
 RECORDED = {
